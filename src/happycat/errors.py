@@ -1,0 +1,20 @@
+"""The one family of errors that a person can cause and mend."""
+
+
+class HappycatError(Exception):
+    """Something a person can put right; the message says what, what was found, and what to do.
+
+    The commands print it as one line and exit with code 2.
+    """
+
+
+class InputError(HappycatError):
+    """What was given cannot be used: images, a data set, a split, a value."""
+
+
+class WeightsError(HappycatError):
+    """A backbone or its weights cannot be had, or do not fit."""
+
+
+class StorageError(HappycatError):
+    """A file cannot be written, or what is on disk is not what it should be."""

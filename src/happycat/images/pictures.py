@@ -1,0 +1,98 @@
+"""What every data set gives: pictures that can be read one at a time, and their labels beside them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from happycat.errors import InputError
+
+
+class Pictures:
+    """Pictures with a stable key each. There is no label in here.
+
+    A key names the picture within its data set for ever (its path below the root, or its number in the
+    published archive): splits and token stores are written in keys.
+    """
+
+    def __init__(self, keys: Sequence[str]):
+        self.keys = tuple(keys)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def read(self, i: int) -> Image.Image:
+        """The i-th picture as RGB."""
+        raise NotImplementedError
+
+    def source(self) -> str:
+        """What tells these pictures from others that may have the same keys."""
+        raise NotImplementedError
+
+
+class FilePictures(Pictures):
+    """Picture files below a root; the key is the path below it, written with forward slashes."""
+
+    def __init__(self, root: Path, keys: Sequence[str]):
+        super().__init__(keys)
+        self.root = Path(root)
+
+    def read(self, i: int) -> Image.Image:
+        path = self.root / self.keys[i]
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB")
+        except (OSError, SyntaxError, ValueError) as error:
+            raise InputError(f"{path} cannot be read as an image ({error}); remove or replace it") from error
+
+    def source(self) -> str:
+        return str(self.root.resolve())
+
+
+class ArrayPictures(Pictures):
+    """Pictures held in memory as uint8, (N, H, W) grey or (N, H, W, 3) RGB; the key is the number."""
+
+    def __init__(self, pixels: np.ndarray):
+        super().__init__([str(i) for i in range(len(pixels))])
+        self.pixels = pixels
+
+    def read(self, i: int) -> Image.Image:
+        return Image.fromarray(self.pixels[i]).convert("RGB")
+
+    def source(self) -> str:
+        return f"{zlib.crc32(np.ascontiguousarray(self.pixels)):08x}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images:
+    """A data set: train and test pictures with their labels, and the protocol it is usually run with.
+
+    `classes` are the names; a label is an index into them. `order` is the class order of the published
+    protocol (base classes first) where there is one. `mirror` says whether a picture's mirror image still
+    belongs to its class (not so for digits and letters).
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Pictures
+    train_labels: np.ndarray
+    test: Pictures
+    test_labels: np.ndarray
+    protocol: dict = field(default_factory=dict)  # what differs from stages.Protocol's defaults
+    order: tuple[int, ...] | None = None
+    mirror: bool = True
+
+    def __post_init__(self):
+        for what, pictures, labels in (
+            ("train", self.train, self.train_labels),
+            ("test", self.test, self.test_labels),
+        ):
+            if len(pictures) != len(labels):
+                raise InputError(f"{self.name}: {len(pictures)} {what} pictures but {len(labels)} labels")
+            if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
+                raise InputError(f"{self.name}: {what} labels outside 0…{len(self.classes) - 1}")

@@ -1,0 +1,261 @@
+"""The stage loop: fit, then for each stage discover, predict, score, save."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from happycat.config import Checked, choice, setting
+from happycat.display import Display
+from happycat.images import Images
+from happycat.methods import Method
+from happycat.metrics import clustering_accuracy, score_stage
+from happycat.record import Record
+from happycat.serving import FreshViews, Labelled, StoredViews, Unlabelled
+from happycat.stages import Split, Subset, labelled_pictures, test_pictures, unlabelled_pictures
+from happycat.tokens import Recipe, TokenStore, affordable_views
+from happycat.training import Training
+from happycat.trunk import Trunk
+from happycat.views import ViewPlan
+
+EXAMPLES = 10  # images that are shown of a discovered class
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig(Checked):
+    """How a run goes about it. None of this belongs to a method."""
+
+    seed: int = setting(0, "of everything random in training", 0)
+    views: int = setting(4, "random views stored of each image; two are drawn each epoch", 2)
+    view_seed: int = setting(0, "of the views' crops", 0)
+    fresh_views: bool = setting(False, "new crops each epoch, through the trunk, instead of stored tokens")
+    cache_gb: float = setting(20.0, "most gigabytes of tokens a stage may store; fewer views are stored if need be", 0)
+    select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
+    tokens: Path | None = setting(None, "where token stores lie [in the run folder]")
+    keep_tokens: bool = setting(False, "do not delete a stage's tokens when it ends")
+    workers: int = setting(1, "processes that read and crop images", 0)
+    checkpoint_seconds: float = setting(30.0, "how often the stage under way is put on disk", 0)
+
+    def numbers(self) -> dict:
+        """The values that decide the numbers of a run; the others only decide how fast it is."""
+        return {k: v for k, v in asdict(self).items() if k not in PACE}
+
+
+PACE = ("tokens", "keep_tokens", "workers", "checkpoint_seconds")
+
+
+def seeded(*parts) -> torch.Generator:
+    """A generator whose stream depends on `parts` and nothing else."""
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=7).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
+
+
+class Loop:
+    """One run of one method over one split. A run that was interrupted goes on where its record ends."""
+
+    def __init__(
+        self,
+        *,
+        images: Images,
+        split: Split,
+        trunk: Trunk,
+        scratch: bool,
+        method: Method,
+        record: Record,
+        config: LoopConfig,
+        display: Display,
+    ):
+        self.images, self.split, self.record = images, split, record
+        self.trunk, self.scratch, self.method = trunk, scratch, method
+        self.config, self.display = config, display
+        self.device = trunk.mean.device
+        self.plan = ViewPlan(image_size=trunk.image_size, mirror=images.mirror, seed=config.view_seed)
+        self.fingerprint = ""
+        self.test_sets: list[tuple[Unlabelled, Subset, np.ndarray]] = []
+
+    def run(self) -> list[dict]:
+        """Run what is left; returns the scores of all stages."""
+        done = len(self.record.stage_scores())
+        if done:
+            self.method.load_state_dict(self.record.load_state(done - 1))
+            if self.scratch:
+                self.trunk.model.load_state_dict(self.record.load_state(0, "trunk"))
+        for stage in range(done, len(self.split.stages) + 1):
+            self._run_stage(stage)
+        if not self.config.keep_tokens:
+            for unlabelled, _, _ in self.test_sets:
+                self._forget(unlabelled)
+        return self.record.stage_scores()
+
+    def _run_stage(self, stage: int) -> None:
+        scratch = self.scratch and stage == 0
+        if scratch:
+            self.trunk.thaw()
+        else:
+            self.fingerprint = self.fingerprint or self.trunk.fingerprint()
+        served, pictures = self._serve(stage, fresh=scratch or self.config.fresh_views)
+        self._train(stage, served)
+        if scratch:
+            self.trunk.freeze()
+            self.fingerprint = self.trunk.fingerprint()
+            self.test_sets.clear()  # what was served while the trunk still changed
+        self._finish(stage, served, pictures)
+        if not self.config.keep_tokens:
+            self._forget(served)
+
+    # What is served
+
+    def _serve(self, stage: int, fresh: bool) -> tuple[Unlabelled, Subset]:
+        if stage == 0:
+            pictures, ids = labelled_pictures(self.images, self.split)
+            views = self._views(pictures, "Stage-0", self.config.views, fresh)
+            return Labelled(views, torch.from_numpy(ids).to(self.device)), pictures
+        pictures = unlabelled_pictures(self.images, self.split, stage)
+        return Unlabelled(self._views(pictures, f"Stage {stage}", self.config.views, fresh)), pictures
+
+    def _views(self, pictures: Subset, title: str, views: int, fresh: bool) -> StoredViews | FreshViews:
+        if fresh:
+            return FreshViews(self.trunk, pictures, self.plan, self.config.workers)
+        if views:
+            views = affordable_views(lambda v: self._recipe(pictures, v), views, self.config.cache_gb * 1e9)
+        store = TokenStore(self.config.tokens or self.record.folder / "tokens", self._recipe(pictures, views))
+        self.display.note(
+            f"{title}: {len(pictures)} images × {views + 1} views = {store.recipe.total_bytes / 1e9:.2f} GB of tokens"
+        )
+        with self.display.bar(f"{title}: tokens", len(pictures)) as advance:
+            store.fill(self.trunk, pictures, self.plan, self.config.workers, advance)
+        return StoredViews(store, self.device)
+
+    def _recipe(self, pictures: Subset, views: int) -> Recipe:
+        return Recipe.of(self.trunk, self.fingerprint, pictures, self.plan, views)
+
+    def _forget(self, served: Unlabelled) -> None:
+        """A stage's tokens go when it ends: a token can be turned back into a picture."""
+        if isinstance(served.views, StoredViews):
+            served.views.store.delete()
+
+    # Training
+
+    def _train(self, stage: int, served: Unlabelled) -> None:
+        training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage))
+        if stage == 0:
+            epochs = self.method.fit(served, training)
+        else:
+            epochs = self.method.discover(served, self.split.num_new(stage), training)
+        saved = time.monotonic()
+        with self._epoch_bar(stage) as tell:
+            for epoch in epochs:
+                more = {}
+                if self.config.select == "oracle":
+                    more["test_all"] = self._test_accuracy(stage)
+                    if more["test_all"] > self._best_so_far(stage):
+                        training.keep()
+                self.record.epoch(stage, epoch.number, epoch.terms, **more)
+                tell(epoch)
+                if time.monotonic() - saved >= self.config.checkpoint_seconds:
+                    self.record.save_checkpoint(stage, training.state)
+                    saved = time.monotonic()
+
+    @contextmanager
+    def _epoch_bar(self, stage: int) -> Iterator:
+        title = "Stage-0: training" if stage == 0 else f"Stage {stage}: discovering"
+        with self.display.bar(title, None) as advance:
+            number = 0
+
+            def tell(epoch):
+                nonlocal number
+                advance(epoch.number - number, total=epoch.total, loss=sum(epoch.terms.values()))
+                number = epoch.number
+
+            yield tell
+
+    def _best_so_far(self, stage: int) -> float:
+        """The best test accuracy among this stage's recorded epochs (for --select oracle)."""
+        return max((e["test_all"] for e in self.record.epochs() if e["stage"] == stage), default=-1.0)
+
+    # Evaluation
+
+    def _test(self, stage: int) -> tuple[np.ndarray, list[str], np.ndarray]:
+        """Probabilities, keys and class ids of the test images of all classes seen."""
+        for t in range(len(self.test_sets), stage + 1):
+            pictures, ids = test_pictures(self.images, self.split, t)
+            title = "Test: base classes" if t == 0 else f"Test: classes of stage {t}"
+            fresh = self.config.fresh_views or (self.scratch and not self.fingerprint)
+            served = Unlabelled(self._views(pictures, title, 0, fresh))
+            self.test_sets.append((served, pictures, ids))
+        sets = self.test_sets[: stage + 1]
+        probabilities = torch.cat([self.method.predict_all(served) for served, _, _ in sets])
+        keys = [key for _, pictures, _ in sets for key in pictures.keys]
+        return probabilities.cpu().numpy(), keys, np.concatenate([ids for _, _, ids in sets])
+
+    def _test_accuracy(self, stage: int) -> float:
+        probabilities, _, targets = self._test(stage)
+        num_old = self.split.num_seen(max(0, stage - 1))
+        return clustering_accuracy(targets, probabilities.argmax(1), num_old).all
+
+    def _finish(self, stage: int, served: Unlabelled, pictures: Subset) -> None:
+        probabilities, keys, targets = self._test(stage)
+        earlier = self.record.stage_scores()
+        identities = earlier[-1]["identities"] if earlier else None
+        num_base, num_old = self.split.num_seen(0), self.split.num_seen(max(0, stage - 1))
+        scores = score_stage(
+            targets,
+            probabilities,
+            probabilities.argmax(1),
+            num_base=num_base,
+            num_old=num_old,
+            num_known=len(identities) if identities else num_base,
+            identities=identities,
+        )
+        self.record.finish_stage(
+            stage,
+            state=self.method.state_dict(),
+            trunk=self.trunk.model.state_dict() if self.scratch and stage == 0 else None,
+            model=self._describe(stage),
+            scores=scores,
+            keys=keys,
+            targets=targets,
+            probabilities=probabilities,
+            found=self._found(stage, served, pictures) if stage else [],
+        )
+        self.display.stage(stage, scores)
+
+    def _describe(self, stage: int) -> dict:
+        """The model in words: its classes with their stable ids, its values, its trunk."""
+        sizes = [0, *(self.split.num_seen(t) for t in range(stage + 1))]
+        counts = self.method.class_counts()
+        return {
+            "method": type(self.method).__name__.lower(),
+            "config": asdict(self.method.config),
+            "trunk": {
+                "name": self.trunk.name,
+                "image_size": self.trunk.image_size,
+                "fingerprint": self.fingerprint,
+            },
+            "classes": [
+                {
+                    "id": c,
+                    "name": self.split.classes[c] if c < sizes[1] else None,
+                    "stage": next(t for t in range(stage + 1) if c < sizes[t + 1]),
+                    "images": counts[c],
+                }
+                for c in range(self.method.num_classes)
+            ],
+        }
+
+    def _found(self, stage: int, served: Unlabelled, pictures: Subset) -> list[dict]:
+        """For each class discovered now: how many images went to it, and the keys of the surest."""
+        probabilities, ids = self.method.predict_all(served).cpu().max(1)
+        found = []
+        for c in range(self.split.num_seen(stage - 1), self.method.num_classes):
+            members = torch.nonzero(ids == c).flatten()
+            surest = members[probabilities[members].argsort(descending=True, stable=True)][:EXAMPLES]
+            found.append({"id": c, "images": len(members), "surest": [pictures.keys[i] for i in surest]})
+        return found

@@ -1,0 +1,67 @@
+"""What is kept of a learned class: its prototype and count, one radius for all; and sampling from it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+
+class ClassMemory(nn.Module):
+    """Prototypes μ (K, D) of unit length, one radius r, and how many images each class was learned from.
+
+    This is all that is remembered of the images: its size grows with the classes, never with the images.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.register_buffer("prototypes", torch.empty(0, dim))
+        self.register_buffer("counts", torch.empty(0, dtype=torch.int64))
+        self.register_buffer("radius", torch.zeros(()))
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.prototypes)
+
+    def learn(self, features: Tensor, labels: Tensor, fallback: Tensor) -> None:
+        """Append the classes num_classes … num_classes+len(fallback)−1 (Eq. class-wise-gaussian).
+
+        `features` (N, D) are made unit; μ_c is the unit mean of class c's. A class without an image takes
+        its row of `fallback`.
+        """
+        features, first = normalize(features, dim=-1), self.num_classes
+        rows, counts = [], []
+        for c in range(len(fallback)):
+            members = features[labels == first + c]
+            rows.append(members.mean(0) if len(members) else fallback[c])
+            counts.append(len(members))
+        self.prototypes = torch.cat([self.prototypes, normalize(torch.stack(rows), dim=-1)])
+        self.counts = torch.cat([self.counts, torch.tensor(counts, device=self.counts.device)])
+
+    def measure_radius(self, features: Tensor, labels: Tensor) -> None:
+        """Set r from Stage-0: r² = mean over the classes of Tr(Σ_c)/D, of unit features."""
+        features = normalize(features, dim=-1)
+        spreads = [features[labels == c].var(0, unbiased=False).mean() for c in labels.unique()]
+        self.radius = torch.stack(spreads).mean().sqrt()
+
+    def hardness(self, temperature: float) -> Tensor:
+        """The distribution to draw classes from, (K,) (Eq. hardness-def).
+
+        h_i = mean over j≠i of cos(μ_i, μ_j); p_hardness = softmax(h/τ_h). One class has probability 1.
+        """
+        cosines = normalize(self.prototypes, dim=-1) @ normalize(self.prototypes, dim=-1).T
+        h = (cosines.sum(1) - cosines.diagonal()) / max(1, self.num_classes - 1)
+        return (h / temperature).softmax(0)
+
+    def sample(self, number: int, distribution: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """`number` features z ~ N(μ_c, r² I), (number, D), and their classes c ~ distribution."""
+        # Drawn on the CPU, from the one generator, whatever the device: the same numbers everywhere.
+        classes = torch.multinomial(distribution.cpu(), number, replacement=True, generator=generator)
+        noise = torch.randn(number, self.prototypes.shape[1], generator=generator)
+        classes = classes.to(self.prototypes.device)
+        return self.prototypes[classes] + self.radius * noise.to(self.prototypes), classes
+
+    def _load_from_state_dict(self, state, prefix, *args):
+        for name in ("prototypes", "counts"):
+            setattr(self, name, torch.empty_like(state[prefix + name], device=self.radius.device))
+        super()._load_from_state_dict(state, prefix, *args)

@@ -1,0 +1,167 @@
+"""From what a person asks for to a loop that is ready to run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+import happycat
+from happycat import images
+from happycat.display import Display
+from happycat.errors import InputError
+from happycat.images.pictures import ArrayPictures, Images
+from happycat.loop import Loop, LoopConfig, seeded
+from happycat.methods import METHODS
+from happycat.record import Record
+from happycat.stages import Protocol, Split, check_split, default_protocol, make_split, plan_text, read_order
+from happycat.tail import Tail
+from happycat.trunk import SCRATCH, Trunk, fast_precision, load_model, scratch_model
+
+PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to run, on what, with what; everything that has a usual value may be left out."""
+
+    method: str = "happy"
+    flavour: str = "authors"
+    method_values: dict = field(default_factory=dict)
+    dataset: str
+    root: Path | None = None
+    dataset_options: dict = field(default_factory=dict)
+    protocol_values: dict = field(default_factory=dict)
+    class_order: str | None = None
+    split: Path | None = None
+    backbone: str | None = None
+    weights: Path | None = None
+    image_size: int | None = None
+    precision: str | None = None
+    device: str = "auto"
+    out: Path
+    resume: bool = False
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+
+def prepare(request: Request, display: Display) -> Loop:
+    """A loop over a new run folder, or, to resume, over the one that is there."""
+    method_class, config = method_config(request.method, request.flavour, request.method_values)
+    data = images.load(request.dataset, root=request.root, **request.dataset_options)
+    split = the_split(request, data)
+    check_split(split, config.batch_size)
+    backbone = request.backbone or default_backbone(data)
+    trunk, tail = build(request, backbone, data)
+    loop = request.loop
+    if isinstance(data.train, ArrayPictures):
+        loop = replace(loop, workers=0)  # nothing to read or decode: a worker would cost more than it does
+    about = describe(request, config, data, trunk, loop)
+    display.note(plan_text(split))
+    opening = Record.reopen if request.resume else Record.create
+    return Loop(
+        images=data,
+        split=split,
+        trunk=trunk,
+        scratch=backbone in SCRATCH,
+        method=method_class(tail, config).to(trunk.mean.device),
+        record=opening(request.out, about, split),
+        config=loop,
+        display=display,
+    )
+
+
+def method_config(name: str, flavour: str, changes: dict):
+    """The method's class, and its flavour's values with some changed."""
+    if name not in METHODS:
+        raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
+    method_class, config_class, flavours = METHODS[name]
+    if flavour not in flavours:
+        raise InputError(f"{name} has no flavour {flavour!r}; it has: {', '.join(flavours)}")
+    known = {f.name for f in fields(config_class)}
+    if unknown := [key for key in changes if key not in known]:
+        raise InputError(f"{name} has no value {unknown[0]!r}")
+    return method_class, replace(flavours[flavour](), **changes)
+
+
+def the_split(request: Request, data: Images) -> Split:
+    """The split of the given file, or one made by the protocol."""
+    if request.split is not None:
+        return Split.read(request.split)
+    protocol: Protocol = default_protocol(data, **request.protocol_values)
+    order = request.class_order
+    if order not in (None, "seed"):
+        order = read_order(Path(order))
+    return make_split(data, protocol, order)
+
+
+def default_backbone(data: Images) -> str:
+    """A small ViT from scratch for pictures of a few pixels, the paper's backbone for the rest."""
+    tiny = isinstance(data.train, ArrayPictures) and not data.mirror
+    return "scratch_vit" if tiny else "vit_base_patch16_224.dino"
+
+
+def build(request: Request, backbone: str, data: Images) -> tuple[Trunk, Tail]:
+    """The backbone, cut into its trunk and its tail, on the device."""
+    device = choose_device(request.device)
+    if backbone in SCRATCH:
+        if request.weights is not None:
+            raise InputError(f"{backbone} is trained from nothing: --weights has no meaning for it")
+        model = scratch_model(backbone, request.image_size, seeded(request.loop.seed, "scratch"))
+        mean, std, precision = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), torch.float32
+    else:
+        model = load_model(backbone, request.weights, request.image_size)
+        mean, std = model.pretrained_cfg["mean"], model.pretrained_cfg["std"]
+        precision = choose_precision(request.precision, device)
+    tail = Tail(model)
+    return Trunk(model, backbone, mean, std, precision).to(device), tail.to(device)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; `auto` takes the fastest there is."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {name!r} is not there; use --device auto") from error
+    return device
+
+
+def choose_precision(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return fast_precision(device)
+    if name not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {name!r}")
+    return PRECISIONS[name]
+
+
+def describe(request: Request, config, data: Images, trunk: Trunk, loop: LoopConfig) -> dict:
+    """What goes into run.json; `numbers` is what must not change when a run is resumed."""
+    packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
+    return {
+        "happycat": happycat.__version__,
+        "numbers": {
+            "method": request.method,
+            "config": asdict(config),
+            "dataset": data.name,
+            "dataset_options": request.dataset_options,
+            "backbone": trunk.name,
+            "trunk": trunk.fingerprint(),
+            "image_size": trunk.image_size,
+            **loop.numbers(),
+        },
+        "flavour": request.flavour,
+        "weights": str(request.weights) if request.weights else None,
+        "device": str(trunk.mean.device),
+        "threads": torch.get_num_threads(),
+        "cpu_count": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in packages},
+        "command": sys.argv,
+    }

@@ -1,0 +1,134 @@
+"""What a method is given: images somebody has labelled, or nobody has, as tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from happycat.images.pictures import Pictures
+from happycat.tokens import TokenStore
+from happycat.trunk import Tokens, Trunk
+from happycat.views import ViewDataset, ViewPlan, view_loader
+
+EVALUATION_BATCH = 128
+
+
+class Batch(NamedTuple):
+    """Two views of B images. `tokens` has 2B rows: the first view of each image, then the second of each."""
+
+    index: Tensor  # (B,) which images
+    tokens: Tokens
+    slots: Tensor | None  # (2B,) which stored views; None when the views are fresh
+
+
+class StoredViews:
+    """Two of the stored views of each image, drawn anew each epoch; the next batch is read while one is used."""
+
+    def __init__(self, store: TokenStore, device: torch.device):
+        self.store, self.device = store, device
+
+    def __len__(self) -> int:
+        return self.store.recipe.num_pictures
+
+    def trained(self) -> dict[str, nn.Module]:
+        return {}
+
+    def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
+        slots = [self._two_slots(len(index), generator) for index in orders]
+        with ThreadPoolExecutor(1) as reader:
+            pending = None
+            for index, slot in zip(orders, slots, strict=True):
+                upcoming = reader.submit(self._read, index, slot)
+                if pending is not None:
+                    yield pending.result()
+                pending = upcoming
+            if pending is not None:
+                yield pending.result()
+
+    def _two_slots(self, number: int, generator: torch.Generator) -> Tensor:
+        ranks = torch.rand(number, self.store.recipe.views, generator=generator).argsort(1)
+        return ranks[:, :2].T.flatten() + 1  # slot 0 is the centre view
+
+    def _read(self, index: Tensor, slots: Tensor) -> Batch:
+        return Batch(index, self.store.views(index.repeat(2), slots).to(self.device), slots)
+
+    def centre(self) -> Iterator[Tokens]:
+        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
+            yield self.store.views(index, torch.zeros_like(index)).to(self.device)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, computed once for every stored view."""
+        table = []
+        with torch.no_grad():
+            for index in torch.arange(len(self)).split(EVALUATION_BATCH):
+                every = torch.arange(1, self.store.recipe.views + 1)
+                tokens = self.store.views(index.repeat_interleave(len(every)), every.repeat(len(index)))
+                table.append(function(tokens.to(self.device)).unflatten(0, (len(index), len(every))))
+        table = torch.cat(table)
+        return lambda batch: table[batch.index.repeat(2), batch.slots - 1]
+
+
+class FreshViews:
+    """New crops every epoch, each sent through the trunk once. A thawed trunk is trained along."""
+
+    def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int):
+        self.trunk, self.pictures, self.plan, self.workers = trunk, pictures, plan, workers
+        self.device = trunk.mean.device
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def trained(self) -> dict[str, nn.Module]:
+        thawed = any(p.requires_grad for p in self.trunk.parameters())
+        return {"trunk": self.trunk} if thawed else {}
+
+    def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
+        epoch = int(torch.randint(2**62, (), generator=generator))
+        for index, views in zip(orders, self._load((f"{epoch}/1", f"{epoch}/2"), orders), strict=True):
+            yield Batch(index, self.trunk(views.transpose(0, 1).flatten(0, 1)), None)
+
+    def centre(self) -> Iterator[Tokens]:
+        for views in self._load(("centre",), torch.arange(len(self)).split(EVALUATION_BATCH)):
+            yield self.trunk(views.flatten(0, 1))
+
+    def _load(self, names: tuple[str, ...], orders) -> Iterator[Tensor]:
+        dataset = ViewDataset(self.pictures, self.plan, names)
+        for views in view_loader(dataset, [order.tolist() for order in orders], self.workers):
+            yield views.to(self.device, non_blocking=True)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, without gradient."""
+        return lambda batch: _without_gradient(function, batch.tokens)
+
+
+@torch.no_grad()
+def _without_gradient(function, tokens: Tokens) -> Tensor:
+    return function(tokens)
+
+
+class Unlabelled:
+    """Images that nobody has labelled: their views, and nothing else."""
+
+    def __init__(self, views: StoredViews | FreshViews):
+        self.views = views
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
+        """One epoch: every image at most once, in random order, full batches only."""
+        order = torch.randperm(len(self), generator=generator)
+        full = order[: len(self) // size * size]
+        yield from self.views.batches(list(full.split(size)), generator)
+
+
+class Labelled(Unlabelled):
+    """Images with their class ids, `labels` (N,)."""
+
+    def __init__(self, views: StoredViews | FreshViews, labels: Tensor):
+        super().__init__(views)
+        self.labels = labels

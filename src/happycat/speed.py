@@ -1,0 +1,252 @@
+"""How fast one Happy step is: the reference, fresh views, cached tokens; measured in one run."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import timm
+import torch
+from rich.table import Table
+from torch import nn
+from torch.nn.functional import cross_entropy, normalize
+
+from happycat import losses
+from happycat.display import Display
+from happycat.heads import random_rows
+from happycat.images.pictures import ArrayPictures
+from happycat.methods.happy import Happy, HappyConfig
+from happycat.run import choose_device, choose_precision
+from happycat.serving import FreshViews, StoredViews, Unlabelled
+from happycat.tail import Tail
+from happycat.tokens import TRUNK_BATCH, Recipe, TokenStore
+from happycat.training import Training
+from happycat.trunk import Trunk, check_model
+from happycat.views import ViewDataset, ViewPlan, view_loader
+
+NUM_OLD, NUM_NEW = 50, 10
+BATCH = 128
+REFERENCE_BATCH = 4  # images; the reference takes seconds an image
+IMAGES = 256
+
+
+def measure_speed(
+    backbone: str,
+    image_size: int | None,
+    precision: str | None,
+    device: str,
+    seconds: float,
+    display: Display,
+) -> dict:
+    """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
+    place = choose_device(device)
+    size = {} if image_size is None else {"img_size": image_size}
+    model = timm.create_model(backbone, pretrained=False, num_classes=0, **size)
+    check_model(model, backbone)
+    whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
+    trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(precision, place)).to(place)
+    pictures = _noise(trunk.image_size)
+    plan = ViewPlan(image_size=trunk.image_size)
+    display.note(f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}")
+
+    display.note("the trunk, and the matrix multiply that bounds it")
+    extraction = _trunk_speed(trunk, pictures, seconds)
+    share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
+    loading = _loader_speed(pictures, plan, seconds)
+    display.note("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
+    reference = _rate(_reference_steps(whole, pictures, place), seconds)
+    display.note("(b) fresh views: one trunk pass a view")
+    config = HappyConfig(batch_size=BATCH)
+    fresh = _rate(_happy_steps(tail, config, FreshViews(trunk, pictures, plan, workers=1)), seconds, warm_up=1)
+    display.note("(c) cached tokens")
+    with _stored(trunk, pictures, plan) as views:
+        cached = _rate(_happy_steps(tail, config, views), seconds)
+    return {
+        "backbone": backbone,
+        "image_size": trunk.image_size,
+        "tokens": trunk.num_tokens,
+        "trunk_precision": str(trunk.precision).removeprefix("torch."),
+        "device": str(place),
+        "threads": torch.get_num_threads(),
+        "batch_size": BATCH,
+        "reference": reference,
+        "fresh": fresh,
+        "cached": cached,
+        "ratio": {"fresh": fresh / reference, "cached": cached / reference},
+        "extraction": extraction,
+        "extraction_share_of_matmul": share,
+        "loader": loading,
+    }
+
+
+def speed_table(figures: dict) -> Table:
+    """The figures for a person."""
+    table = Table(
+        title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']} ({figures['threads']} threads), "
+        f"trunk in {figures['trunk_precision']}",
+        title_justify="left",
+    )
+    table.add_column("one Happy step, batch 128")
+    table.add_column("views/s", justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_row("(a) reference: whole ViT, fp32, three passes", f"{figures['reference']:.2f}", "1")
+    table.add_row("(b) fresh views", f"{figures['fresh']:.2f}", f"{figures['ratio']['fresh']:.1f}")
+    table.add_row("(c) cached tokens", f"{figures['cached']:.0f}", f"{figures['ratio']['cached']:.0f}")
+    table.add_section()
+    share = figures["extraction_share_of_matmul"]
+    table.add_row("trunk alone (extraction)", f"{figures['extraction']:.2f}", f"{share:.0%} of a bare matmul")
+    table.add_row("reading and cropping, one worker", f"{figures['loader']:.0f}", "")
+    return table
+
+
+def _noise(size: int) -> ArrayPictures:
+    random = np.random.default_rng(0)
+    side = size * 8 // 7
+    return ArrayPictures(random.integers(0, 256, (IMAGES, side, side, 3), dtype=np.uint8))
+
+
+def _rate(steps: Iterator[int], seconds: float, warm_up: int = 2) -> float:
+    """Views per second: `steps` yields the number of views of each step that it has done."""
+    for _ in range(warm_up):
+        next(steps)
+    started, views = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        views += next(steps)
+    return views / (time.perf_counter() - started)
+
+
+def _happy_steps(tail: Tail, config: HappyConfig, views: StoredViews | FreshViews) -> Iterator[int]:
+    """Happy's own training, step by step, on a model that knows 50 classes and discovers 10."""
+    generator = torch.Generator().manual_seed(0)
+    method = Happy(copy.deepcopy(tail), config).to(views.device)
+    rows = random_rows(NUM_OLD, tail.dim, generator, unit=True)
+    method.head.grow(rows)
+    method.memory.learn(rows, torch.arange(NUM_OLD), rows)
+    before = views.frozen(copy.deepcopy(method.tail))
+    method.head.grow(random_rows(NUM_NEW, tail.dim, generator, unit=True))
+    training = Training(generator)
+    projector = method._new_projector(training)
+    hardness = method.memory.hardness(config.hardness_temperature)
+    done = []
+
+    def loss(batch, _):
+        done.append(len(batch.tokens.cls))
+        return method._loss(batch, before(batch), NUM_OLD, hardness, projector, generator)
+
+    def one_step_epochs():
+        """Batches for ever, one an epoch, so that every step is seen from outside."""
+        while True:
+            for batch in Unlabelled(views).batches(config.batch_size, generator):
+                yield [batch]
+
+    epochs = one_step_epochs()
+    modules = {"method": method, "projector": projector}
+    for _ in training.run(modules, method._schedule(10**9, config.rate), lambda: next(epochs), loss):
+        yield done.pop()
+
+
+def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.device) -> Iterator[int]:
+    """The step as the field writes it: whole ViT in fp32; student, student again to distil, previous model."""
+    generator = torch.Generator().manual_seed(0)
+    before = copy.deepcopy(model).eval()
+    model.requires_grad_(False)
+    model.blocks[-1].requires_grad_(True)
+    model.train()
+    config, dim = HappyConfig(), model.embed_dim
+    head = nn.utils.parametrizations.weight_norm(nn.Linear(dim, NUM_OLD + NUM_NEW, bias=False)).to(device)
+    widths = (dim, config.projector_hidden, config.projector_hidden, config.projector_out)
+    layers = [nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)]
+    projector = nn.Sequential(layers[0], nn.GELU(), layers[1], nn.GELU(), layers[2]).to(device)
+    prototypes = normalize(torch.randn(NUM_OLD, dim, generator=generator), dim=1).to(device)
+    trained = [*model.blocks[-1].parameters(), *head.parameters(), *projector.parameters()]
+    optimizer = torch.optim.SGD(trained, lr=0.01, momentum=0.9, weight_decay=5e-5)
+    side = model.patch_embed.img_size[0]
+    pixels = torch.from_numpy(pictures.pixels[: 2 * REFERENCE_BATCH, :side, :side]).permute(0, 3, 1, 2)
+    views = (pixels.float() / 127.5 - 1).to(device)
+    while True:
+        features = normalize(model(views), dim=1)
+        cosines = head(features)
+        first, second = cosines.chunk(2)
+        loss = losses.self_distillation(first, second, 0.1, 0.05)
+        loss = loss + sum(losses.group_entropy((cosines / 0.1).softmax(1).mean(0), NUM_OLD, True).values())
+        loss = loss + losses.info_nce(*normalize(projector(features), dim=1).chunk(2), 1.0)
+        again = model(views)
+        with torch.no_grad():
+            old = before(views)
+        loss = loss + 2 * losses.feature_distillation(again, old)
+        classes = torch.randint(NUM_OLD, (2 * REFERENCE_BATCH,), generator=generator).to(device)
+        loss = loss + cross_entropy(head(prototypes[classes]) / 0.1, classes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        float(loss.detach())  # waits for an asynchronous device
+        yield len(views)
+
+
+class _stored:
+    """A token store of noise in a temporary folder."""
+
+    def __init__(self, trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan):
+        self.folder = Path(tempfile.mkdtemp(prefix="happycat-speed-"))
+        self.store = TokenStore(self.folder, Recipe.of(trunk, "noise", pictures, plan, views=2))
+        self.device = trunk.mean.device
+        self.shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
+
+    def __enter__(self) -> StoredViews:
+        # What the tokens are does not change how fast they are used: noise saves running the trunk.
+        noise = torch.randn(self.shape, generator=torch.Generator().manual_seed(0))
+        self.store.adopt(noise.bfloat16(), noise[:, 0])
+        return StoredViews(self.store, self.device)
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float:
+    side = trunk.image_size
+    views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
+
+    def steps():
+        with torch.inference_mode():
+            while True:
+                trunk(views.to(trunk.mean.device)).cls.sum().item()
+                yield len(views)
+
+    return _rate(steps(), seconds, warm_up=1)
+
+
+def _flops_per_view(trunk: Trunk) -> float:
+    """Multiply-adds × 2 in the trunk's linear layers: 12 D² a token and block for a plain ViT."""
+    blocks = trunk.model.blocks
+    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+    return 2 * trunk.num_tokens * weights
+
+
+def _matmul_flops(trunk: Trunk, seconds: float) -> float:
+    """Operations per second of the trunk's largest matrix multiply, bare, in its precision."""
+    a = torch.ones(TRUNK_BATCH * trunk.num_tokens, trunk.dim, dtype=trunk.precision, device=trunk.mean.device)
+    layer = trunk.model.blocks[0].mlp.fc1.weight.detach().to(a)
+
+    def steps():
+        while True:
+            nn.functional.linear(a, layer)[0, 0].item()
+            yield 2 * len(a) * layer.numel()
+
+    return _rate(steps(), seconds)
+
+
+def _loader_speed(pictures: ArrayPictures, plan: ViewPlan, seconds: float) -> float:
+    """Views per second that one worker reads, resizes and crops."""
+    dataset = ViewDataset(pictures, plan, ("1", "2"))
+
+    def steps():
+        while True:
+            for views in view_loader(dataset, [[i] for i in range(len(pictures))], workers=0):
+                yield views.shape[1]
+
+    return _rate(steps(), min(seconds, 3.0))

@@ -1,0 +1,63 @@
+"""What several tests share: a run that takes seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from happycat.display import Display
+from happycat.loop import Loop, LoopConfig
+from happycat.run import Request, prepare
+
+QUICK = {
+    "base_epochs": 3,
+    "epochs": 2,
+    "batch_size": 16,
+    "projector_hidden": 16,
+    "projector_out": 8,
+    "base_optimizer": "adamw",
+    "base_rate": 1e-3,
+}
+
+
+def quick_request(out: Path, resume: bool = False, loop: dict | None = None, **changes) -> Request:
+    """Eight glyphs, four of them labelled, two stages."""
+    values = {
+        "dataset": "glyphs",
+        "dataset_options": {"num_classes": 8, "per_class": 20},
+        "protocol_values": {"base_classes": 4, "stages": 2},
+        "method_values": QUICK,
+        "loop": LoopConfig(**{"checkpoint_seconds": 0, "views": 2, **(loop or {})}),
+    }
+    return Request(out=out, resume=resume, **{**values, **changes})
+
+
+def quick_loop(out: Path, **changes) -> Loop:
+    return prepare(quick_request(out, **changes), Display(quiet=True))
+
+
+def quick_run(out: Path, **changes) -> list[dict]:
+    """Run it and give the stages' scores."""
+    loop = quick_loop(out, **changes)
+    try:
+        return loop.run()
+    finally:
+        loop.record.close()
+
+
+@pytest.fixture(autouse=True)
+def untouched_global_random_state():
+    """No test may need, or leave behind, a global random state."""
+    before = torch.get_rng_state()
+    yield
+    torch.set_rng_state(before)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Path:
+    """The folder of a run that was not interrupted."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    quick_run(folder)
+    return folder
