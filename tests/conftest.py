@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from timm.models.vision_transformer import VisionTransformer
 
 from happycat.display import Display
 from happycat.loop import Loop, LoopConfig
 from happycat.run import Request, prepare
+from happycat.trunk import initialise
 
 QUICK = {
     "base_epochs": 3,
@@ -45,6 +47,17 @@ def quick_run(out: Path, **changes) -> list[dict]:
         return loop.run()
     finally:
         loop.record.close()
+
+
+def small_vit(seed: int = 0, **shape) -> VisionTransformer:
+    """A ViT of a few hundred weights, the same whatever the global random state."""
+    values = {"img_size": 16, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 2, **shape}
+    generator = torch.Generator().manual_seed(seed)
+    model = VisionTransformer(num_classes=0, **values)
+    initialise(model, generator)
+    for tensor in (model.cls_token, model.pos_embed):
+        torch.nn.init.trunc_normal_(tensor, std=0.02, generator=generator)
+    return model
 
 
 @pytest.fixture(autouse=True)

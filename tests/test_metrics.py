@@ -23,9 +23,7 @@ def probabilities_of(predictions, heads, confidence=0.7):
 def best_by_search(targets, predictions):
     """Eq. 13 by trying every one-to-one mapping; spare heads go to ids that no image has."""
     size = max(targets.max(), predictions.max()) + 1
-    return max(
-        100 * np.mean(np.array(p)[predictions] == targets) for p in itertools.permutations(range(size))
-    )
+    return max(100 * np.mean(np.array(p)[predictions] == targets) for p in itertools.permutations(range(size)))
 
 
 def test_examples_in_docstrings():
@@ -57,9 +55,7 @@ def test_mapping_is_one_to_one_and_spare_heads_have_no_partner():
 
 def test_renamed_heads_change_strict_accuracy_only():
     renamed = np.array([1, 2, 0])[PREDICTIONS]
-    assert metrics.clustering_accuracy(TARGETS, renamed, 2) == metrics.clustering_accuracy(
-        TARGETS, PREDICTIONS, 2
-    )
+    assert metrics.clustering_accuracy(TARGETS, renamed, 2) == metrics.clustering_accuracy(TARGETS, PREDICTIONS, 2)
     assert metrics.strict_accuracy(TARGETS, renamed, 2) != metrics.strict_accuracy(TARGETS, PREDICTIONS, 2)
 
 
@@ -69,9 +65,7 @@ def test_strict_accuracy_by_hand():
     found = metrics.strict_accuracy(targets, predictions, num_known=2)
     assert found == pytest.approx(Accuracy(all=37.5, old=20.0, new=100 * 2 / 3))
     # A new head never counts for an old class, whatever it took of it.
-    assert metrics.strict_accuracy(
-        np.array([0, 0, 1]), np.array([2, 2, 1]), num_known=2
-    ).old == pytest.approx(100 / 3)
+    assert metrics.strict_accuracy(np.array([0, 0, 1]), np.array([2, 2, 1]), num_known=2).old == pytest.approx(100 / 3)
 
 
 def test_strict_accuracy_is_never_above_the_hungarian_one():
@@ -160,13 +154,7 @@ def test_calibration_error_by_hand_and_by_a_loop():
 
 def test_score_stage_0_has_no_new_class():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
-    assert (
-        scores["all"]
-        == scores["old"]
-        == scores["base"]
-        == scores["strict_all"]
-        == pytest.approx(100 * 7 / 12)
-    )
+    assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
     assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_r")] == [None] * 4
     assert json.loads(json.dumps(scores, allow_nan=False)) == scores
 

@@ -10,8 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import quick_loop, quick_request, quick_run
 
+from conftest import quick_loop, quick_request, quick_run
 from happycat import tokens
 from happycat.display import Display
 from happycat.errors import InputError, StorageError

@@ -57,9 +57,6 @@ def main() -> None:
     except HappycatError as error:
         print(f"happycat: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("happycat: interrupted; the same command with --resume goes on from here", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -190,9 +187,13 @@ def run(request: Request) -> None:
     """Run it, print the table, draw the pictures."""
     started = time.monotonic()
     display = Display()
-    loop = prepare(request, display)
-    scores = loop.run()
-    loop.record.close()
+    try:
+        loop = prepare(request, display)
+        with loop.record:
+            scores = loop.run()
+    except KeyboardInterrupt:
+        print("happycat: interrupted; the same command with --resume goes on from here", file=sys.stderr)
+        raise typer.Exit(130) from None
     title = f"{request.method} on {loop.images.name}, seed {request.loop.seed}"
     out.print(scores_table(scores, title))
     whole = score_run(scores)

@@ -95,6 +95,12 @@ class Record:
     def close(self) -> None:
         self._lock.close()
 
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
     # Epochs
 
     def epoch(self, stage: int, number: int, terms: dict[str, float], **more) -> None:

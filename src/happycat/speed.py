@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +161,7 @@ def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.de
     config, dim = HappyConfig(), model.embed_dim
     head = nn.utils.parametrizations.weight_norm(nn.Linear(dim, NUM_OLD + NUM_NEW, bias=False)).to(device)
     widths = (dim, config.projector_hidden, config.projector_hidden, config.projector_out)
-    layers = [nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)]
+    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
     projector = nn.Sequential(layers[0], nn.GELU(), layers[1], nn.GELU(), layers[2]).to(device)
     prototypes = normalize(torch.randn(NUM_OLD, dim, generator=generator), dim=1).to(device)
     trained = [*model.blocks[-1].parameters(), *head.parameters(), *projector.parameters()]

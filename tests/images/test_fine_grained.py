@@ -97,9 +97,7 @@ def test_cars_bad_archives(cars_root):
     (folder / "cars_test_annos_withlabels.mat").unlink()
     with pytest.raises(InputError, match=r"withlabels\.mat is missing"):
         cars.load(cars_root)
-    with pytest.raises(
-        InputError, match=r"cannot be downloaded any more; put a copy in torchvision's layout"
-    ):
+    with pytest.raises(InputError, match=r"cannot be downloaded any more; put a copy in torchvision's layout"):
         cars.load(cars_root / "elsewhere", download=True)
 
 
@@ -128,9 +126,7 @@ def test_aircraft(aircraft_root, grey):
 def test_aircraft_bad_archives(aircraft_root):
     annotations = aircraft_root / "fgvc-aircraft-2013b" / "data" / "images_variant_test.txt"
     annotations.write_text("0000001 Zeppelin\n")
-    with pytest.raises(
-        InputError, match=r"images_variant_test\.txt: 'Zeppelin' is not one of the 100 classes"
-    ):
+    with pytest.raises(InputError, match=r"images_variant_test\.txt: 'Zeppelin' is not one of the 100 classes"):
         aircraft.load(aircraft_root)
     with pytest.raises(InputError, match=r"variants\.txt is missing; add --download to fetch it"):
         aircraft.load(aircraft_root / "elsewhere")

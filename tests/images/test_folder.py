@@ -90,8 +90,7 @@ def test_unreadable_files_are_counted_up_front(flat):
     with pytest.raises(InputError) as caught:
         folder.load(flat)
     assert str(caught.value) == (
-        f"2 of 13 images below {flat} cannot be read (first: cat/b.png: file is empty); "
-        "remove or replace them"
+        f"2 of 13 images below {flat} cannot be read (first: cat/b.png: file is empty); remove or replace them"
     )
     (flat / "cat" / "b.png").unlink()
     with pytest.raises(InputError, match=r"1 of 12 .*dog/3\.png: not an image"):

@@ -51,9 +51,7 @@ def test_tiny_root_may_be_the_folder_itself(tiny):
 
 
 def test_tiny_missing_parts(tiny):
-    with pytest.raises(
-        InputError, match=r"get tiny-imagenet-200\.zip from the Stanford CS231n course and unpack"
-    ):
+    with pytest.raises(InputError, match=r"get tiny-imagenet-200\.zip from the Stanford CS231n course and unpack"):
         tiny_imagenet.load(tiny / "elsewhere")
     folder = tiny / "tiny-imagenet-200"
     (folder / "val" / "images" / "val_1.png").unlink()

@@ -84,8 +84,6 @@ def test_an_unreadable_disk_is_one_line(tmp_path, monkeypatch):
 
 def test_importing_the_registry_is_light():
     code = "import sys, happycat.images; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "happycat.images.cub" in loaded
     assert not {"torch", "torchvision", "sklearn", "matplotlib", "scipy"} & set(loaded)

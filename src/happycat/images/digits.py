@@ -30,7 +30,8 @@ def load() -> Images:
             "stages": 2,
             "labelled_share": 0.8,
             "new_per_class": 100,
-            "old_per_class": 10,
+            "old_per_class": 25,
         },
+        order=tuple(range(10)),
         mirror=False,
     )

@@ -1,0 +1,5 @@
+"""`python -m happycat`."""
+
+from happycat.cli import main
+
+main()
