@@ -17,15 +17,13 @@ from happycat.display import Display
 from happycat.images import Images
 from happycat.methods import Method
 from happycat.metrics import clustering_accuracy, score_stage
-from happycat.record import Record
+from happycat.record import Record, prediction_rows
 from happycat.serving import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.stages import Split, Subset, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.tokens import Recipe, TokenStore, affordable_views
 from happycat.training import Training
 from happycat.trunk import Trunk
 from happycat.views import ViewPlan
-
-EXAMPLES = 10  # images that are shown of a discovered class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +74,9 @@ class Loop:
         self.trunk, self.scratch, self.method = trunk, scratch, method
         self.config, self.display = config, display
         self.device = trunk.mean.device
-        self.plan = ViewPlan(image_size=trunk.image_size, mirror=images.mirror, seed=config.view_seed)
+        self.plan = ViewPlan(
+            image_size=trunk.image_size, crop_share=images.crop_share, mirror=images.mirror, seed=config.view_seed
+        )
         self.fingerprint = ""
         self.test_sets: list[tuple[Unlabelled, Subset, np.ndarray]] = []
 
@@ -220,10 +220,10 @@ class Loop:
             trunk=self.trunk.model.state_dict() if self.scratch and stage == 0 else None,
             model=self._describe(stage),
             scores=scores,
-            keys=keys,
-            targets=targets,
-            probabilities=probabilities,
-            found=self._found(stage, served, pictures) if stage else [],
+            assigned=prediction_rows(pictures.keys, self.method.predict_all(served).cpu().numpy()),
+            predictions=[
+                {"class": int(c), **row} for c, row in zip(targets, prediction_rows(keys, probabilities), strict=True)
+            ],
         )
         self.display.stage(stage, scores)
 
@@ -249,13 +249,3 @@ class Loop:
                 for c in range(self.method.num_classes)
             ],
         }
-
-    def _found(self, stage: int, served: Unlabelled, pictures: Subset) -> list[dict]:
-        """For each class discovered now: how many images went to it, and the keys of the surest."""
-        probabilities, ids = self.method.predict_all(served).cpu().max(1)
-        found = []
-        for c in range(self.split.num_seen(stage - 1), self.method.num_classes):
-            members = torch.nonzero(ids == c).flatten()
-            surest = members[probabilities[members].argsort(descending=True, stable=True)][:EXAMPLES]
-            found.append({"id": c, "images": len(members), "surest": [pictures.keys[i] for i in surest]})
-        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, log_softmax
@@ -49,7 +51,7 @@ def _taught(student: Tensor, teacher: Tensor, temperature: float, teacher_temper
 def negative_entropy(p: Tensor, constant: bool) -> Tensor:
     """Σ_c p_c log p_c of a distribution (K,); with `constant`, plus log K, so that its minimum is 0."""
     value = torch.xlogy(p, p.clamp_min(torch.finfo(p.dtype).tiny)).sum()
-    return value + torch.tensor(float(len(p))).log().to(value) if constant else value
+    return value + math.log(len(p)) if constant else value
 
 
 def group_entropy(marginal: Tensor, num_old: int, constant: bool) -> dict[str, Tensor]:
@@ -68,7 +70,7 @@ def group_entropy(marginal: Tensor, num_old: int, constant: bool) -> dict[str, T
 
 
 def _share(p: Tensor) -> Tensor:
-    return p / p.sum().clamp_min(torch.finfo(p.dtype).tiny)
+    return p / p.sum().clamp_min(torch.finfo(p.dtype).eps)
 
 
 def feature_distillation(features: Tensor, before: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -168,10 +169,8 @@ class Record:
         state: dict[str, Tensor],
         model: dict,
         scores: dict,
-        keys: list[str],
-        targets: np.ndarray,
-        probabilities: np.ndarray,
-        found: list[dict],
+        assigned: list[dict],
+        predictions: list[dict],
         trunk: dict[str, Tensor] | None = None,
     ) -> None:
         """Write everything of a finished stage at once; the checkpoint has done its duty."""
@@ -186,8 +185,8 @@ class Record:
             checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
             write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
             write_json(temporary / "scores.json", scores)
-            write_json(temporary / "found.json", found)
-            _write_predictions(temporary / "predictions.csv", keys, targets, probabilities)
+            _write_csv(temporary / "assigned.csv", assigned)
+            _write_csv(temporary / "predictions.csv", predictions)
             for path in temporary.iterdir():
                 sync(path)
             sync(temporary)
@@ -203,14 +202,26 @@ class Record:
             scores.append(read_json(self.stage_folder(len(scores)) / "scores.json"))
         return scores
 
+    def assigned(self, stage: int) -> list[dict]:
+        """Where the images of a finished stage went: `image`, `predicted`, `probability` of each."""
+        with open(self.stage_folder(stage) / "assigned.csv", newline="", encoding="utf-8") as file:
+            return [
+                {**row, "predicted": int(row["predicted"]), "probability": float(row["probability"])}
+                for row in csv.DictReader(file)
+            ]
+
     def _write_stage_lines(self) -> None:
         lines = [json.dumps({"stage": t, **scores}) for t, scores in enumerate(self.stage_scores())]
         write_text(self.folder / "stages.jsonl", "".join(line + "\n" for line in lines))
 
+    def model(self, stage: int) -> dict:
+        """The description of the model after a stage."""
+        return read_json(self.stage_folder(stage) / "model.json")
+
     def load_state(self, stage: int, name: str = "model") -> dict[str, Tensor]:
         """The tensors of `name`.safetensors after a stage, checked against their checksum."""
         path = self.stage_folder(stage) / f"{name}.safetensors"
-        expected = read_json(self.stage_folder(stage) / "model.json")["sha256"]
+        expected = self.model(stage)["sha256"]
         if not path.exists() or expected.get(path.name) != _sha256(path):
             raise StorageError(f"{path} is missing or damaged: its checksum is not the recorded one")
         with safe_open(path, "pt") as file:
@@ -224,13 +235,17 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
         raise StorageError(f"cannot write {path}: {error}; free some space and go on with --resume") from error
 
 
-def _write_predictions(path: Path, keys: list[str], targets: np.ndarray, probabilities: np.ndarray) -> None:
-    predictions = probabilities.argmax(1)
+def prediction_rows(keys: Sequence[str], probabilities: np.ndarray) -> list[dict]:
+    """A row an image: its key, the class it was given, and how probable that is."""
+    rows = zip(keys, probabilities.argmax(1).tolist(), probabilities.max(1).tolist(), strict=True)
+    return [{"image": key, "predicted": c, "probability": f"{p:.6f}"} for key, c, p in rows]
+
+
+def _write_csv(path: Path, rows: list[dict]) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["image", "class", "predicted", "probability"])
-        for key, target, predicted, row in zip(keys, targets, predictions, probabilities, strict=True):
-            writer.writerow([key, int(target), int(predicted), f"{row[predicted]:.6f}"])
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _sha256(path: Path) -> str:

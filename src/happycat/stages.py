@@ -81,8 +81,8 @@ def read_order(path: Path) -> tuple[str, ...]:
     """Class names, one a line, in the order in which they are to be met."""
     try:
         return tuple(line.strip() for line in Path(path).read_text("utf-8").splitlines() if line.strip())
-    except OSError as error:
-        raise InputError(f"the class order {path} cannot be read: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the class order {path} cannot be read: {error}") from error
 
 
 def default_protocol(images: Images, **changes) -> Protocol:

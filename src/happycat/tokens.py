@@ -35,6 +35,7 @@ class Recipe:
     num_pictures: int
     views: int  # random views a picture, besides the centre view
     image_size: int
+    crop_share: float
     mirror: bool
     view_seed: int
     num_tokens: int
@@ -49,6 +50,7 @@ class Recipe:
             num_pictures=len(pictures),
             views=views,
             image_size=plan.image_size,
+            crop_share=plan.crop_share,
             mirror=plan.mirror,
             view_seed=plan.seed,
             num_tokens=trunk.num_tokens,

@@ -116,7 +116,7 @@ class Training:
             state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
             # Adam counts its steps on the CPU; everything else lives where the parameter does.
             self._optimizer.state[parameter] = {
-                k: v if k == "step" else v.to(parameter.device) for k, v in state.items()
+                k: v.clone() if k == "step" else v.to(parameter.device, copy=True) for k, v in state.items()
             }
 
     def _tensors(self) -> dict[str, Tensor]:

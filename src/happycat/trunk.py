@@ -26,7 +26,8 @@ TESTED = {
     "deit_small_patch16_224.fb_in1k": "DeiT ViT-S/16",
     "scratch_vit": "a small ViT for small pictures, trained from nothing at Stage-0",
 }
-SCRATCH = {"scratch_vit": {"patch_size": 4, "embed_dim": 96, "depth": 4, "num_heads": 4, "img_size": 16}}
+CACHED_TOKENS = 1600
+SCRATCH = {"scratch_vit": {"patch_size": 4, "embed_dim": 64, "depth": 4, "num_heads": 4, "img_size": 16}}
 
 
 class Tokens(NamedTuple):
@@ -71,6 +72,12 @@ class Trunk(nn.Module):
         self.requires_grad_(True)
 
     def forward(self, views: Tensor) -> Tokens:
+        # On a CPU the activations of more tokens than this leave the cache: a tenth of the speed.
+        step = max(1, CACHED_TOKENS // self.num_tokens) if views.device.type == "cpu" else len(views)
+        parts = [self._forward(part) for part in views.split(step)]
+        return Tokens(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    def _forward(self, views: Tensor) -> Tokens:
         x = (views.float() - self.mean) / self.std
         x = self.model.forward_features(x.to(next(self.model.parameters()).dtype)).float()
         return Tokens(nn.functional.layer_norm(x, (self.dim,), eps=self.epsilon), x[:, 0])
@@ -123,12 +130,17 @@ def _create(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
     if pretrained and not timm.is_model_pretrained(name):
         raise WeightsError(f"the hub has no weights for {name}; give them with --weights FILE")
     try:
-        return timm.create_model(name, pretrained=pretrained, num_classes=0, **size)
-    except (TypeError, AssertionError, ValueError) as error:
+        model = timm.create_model(name, pretrained=False, num_classes=0, **size)
+    except (TypeError, AssertionError, ValueError, RuntimeError) as error:
         raise InputError(f"backbone {name} cannot be built for image size {image_size}: {error}") from error
+    patch = getattr(getattr(model, "patch_embed", None), "patch_size", (1, 1))
+    if image_size is not None and (image_size < 1 or any(image_size % p for p in patch)):
+        raise InputError(f"image size {image_size} is not a multiple of {name}'s patch of {patch[0]}")
+    if not pretrained:
+        return model
+    try:
+        return timm.create_model(name, pretrained=True, num_classes=0, **size)
     except Exception as error:  # whatever the hub's client raises when it cannot be reached
-        if not pretrained:
-            raise
         raise WeightsError(
             f"the weights of {name} could not be fetched from the hub ({type(error).__name__}); "
             f"connect to the internet, or give a file with --weights FILE"
@@ -140,8 +152,9 @@ def check_model(model: nn.Module, name: str) -> None:
     if not isinstance(model, VisionTransformer) or getattr(model, "cls_token", None) is None:
         raise InputError(f"backbone {name} has no class token; use a timm ViT with one (`happycat list`)")
     block = model.blocks[-1]
-    plain = type(block) is Block and type(block.attn) is Attention
-    if not plain or not isinstance(block.attn.q_norm, nn.Identity) or not isinstance(block.norm1, nn.LayerNorm):
+    plain = type(block) is Block and type(block.attn) is Attention and isinstance(block.norm1, nn.LayerNorm)
+    extras = [getattr(block.attn, part, None) for part in ("q_norm", "k_norm", "norm", "gate")] if plain else []
+    if not plain or not all(extra is None or isinstance(extra, nn.Identity) for extra in extras):
         raise InputError(f"the last block of {name} is not a plain ViT block; use another backbone (`happycat list`)")
     if not isinstance(model.norm, nn.LayerNorm):
         raise InputError(f"backbone {name} pools its patches instead of its class token; use another (`happycat list`)")
@@ -154,17 +167,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise WeightsError(f"there is no weights file {path}")
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
+            state = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise WeightsError(f"{path} cannot be read as weights: {reason}") from error
     except Exception as error:  # torch's UnpicklingError lives in pickle, which is not imported here
         raise WeightsError(f"{path} is not a plain state dict, and nothing else is loaded") from error
     for key in ("state_dict", "model", "teacher"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items()):
         raise WeightsError(f"{path} is not a plain state dict of tensors")
     return {name.removeprefix("module.").removeprefix("backbone."): value for name, value in state.items()}
 

@@ -13,9 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from happycat.errors import HappycatError
-from happycat.images.pictures import Pictures
-
-CROP_SHARE = 224 / 256  # the authors resize to 256 and crop 224; other sizes keep the proportion
+from happycat.images.pictures import CROP_SHARE, Pictures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +21,13 @@ class ViewPlan:
     """How views are cut. A view depends on the seed, the picture's key and the view's name, on nothing else."""
 
     image_size: int
+    crop_share: float = CROP_SHARE  # of the resized picture's shorter side
     mirror: bool = True
     seed: int = 0
 
     def resized(self, picture: Image.Image) -> Tensor:
         """The picture with its shorter side a little longer than a view; (3, H, W) uint8."""
-        side = round(self.image_size / CROP_SHARE)
+        side = round(self.image_size / self.crop_share)
         return F.resize(F.pil_to_tensor(picture), [side], interpolation=F.InterpolationMode.BICUBIC, antialias=True)
 
     def centre(self, resized: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from PIL import Image
 
 from happycat.errors import InputError
 
+CROP_SHARE = 224 / 256  # the authors resize to 256 and crop 224; other sizes keep the proportion
+
 
 class Pictures:
     """Pictures with a stable key each. There is no label in here.
@@ -47,7 +49,7 @@ class FilePictures(Pictures):
         try:
             with Image.open(path) as image:
                 return image.convert("RGB")
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise InputError(f"{path} cannot be read as an image ({error}); remove or replace it") from error
 
     def source(self) -> str:
@@ -74,7 +76,7 @@ class Images:
 
     `classes` are the names; a label is an index into them. `order` is the class order of the published
     protocol (base classes first) where there is one. `mirror` says whether a picture's mirror image still
-    belongs to its class (not so for digits and letters).
+    belongs to its class (not so for digits and letters). `crop_share` is how much of a side a view covers.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Images:
     protocol: dict = field(default_factory=dict)  # what differs from stages.Protocol's defaults
     order: tuple[int, ...] | None = None
     mirror: bool = True
+    crop_share: float = CROP_SHARE
 
     def __post_init__(self):
         for what, pictures, labels in (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from happycat.disk import read_json
 from happycat.images.pictures import Images
 from happycat.record import Record
 from happycat.report.pictures import DiscoveredClass, curves, discovered, summary
 from happycat.stages import Split
 
 __all__ = ["draw_run"]
+
+EXAMPLES = 10  # pictures that are shown of a discovered class
 
 
 def draw_run(record: Record, images: Images, title: str) -> Path:
@@ -24,24 +25,26 @@ def draw_run(record: Record, images: Images, title: str) -> Path:
 
 
 def discovered_classes(record: Record, images: Images) -> list[DiscoveredClass]:
-    """Each discovered class with its surest images, and the true class that most of these belong to."""
+    """Each discovered class with its surest images, and the true class that most of its images belong to."""
     split = Split.read(record.folder / "split.json")
     place = {key: i for i, key in enumerate(images.train.keys)}
     classes = []
     for t, stage in enumerate(split.stages, 1):
         truth = {key: name for name, keys in stage["images"].items() for key in keys}
-        for found in read_json(record.stage_folder(t) / "found.json"):
-            surest = found["surest"]
+        assigned = record.assigned(t)
+        found = [c["id"] for c in record.model(t)["classes"] if c["stage"] == t]
+        for c in found:
+            members = sorted((row for row in assigned if row["predicted"] == c), key=lambda row: -row["probability"])
             match = None
-            if surest:
-                name, number = Counter(truth[key] for key in surest).most_common(1)[0]
-                match = (name, 100 * number / len(surest))
+            if members:
+                name, number = Counter(truth[row["image"]] for row in members).most_common(1)[0]
+                match = (name, 100 * number / len(members))
             classes.append(
                 DiscoveredClass(
-                    name=f"class {found['id']}",
+                    name=f"class {c}",
                     stage=t,
-                    pictures=[images.train.read(place[key]) for key in surest],
-                    count=found["images"],
+                    pictures=[images.train.read(place[row["image"]]) for row in members[:EXAMPLES]],
+                    count=len(members),
                     match=match,
                 )
             )
