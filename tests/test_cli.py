@@ -77,7 +77,8 @@ def test_bench_on_a_folder_of_images(say, tmp_path):
     about = json.loads((run / "run.json").read_text())
     assert about["numbers"]["seed"] == 0
     assert about["versions"]["torch"]
-    assert "Stage 2: 1 new classes" in err
+    assert "Stage 2: 1 new classes, 12 images × 3 views" in err
+    assert json.loads((run / "summary.json").read_text())["final_all"] == scores[2]["all"]
 
 
 def test_fresh_views(say, tmp_path):
@@ -227,7 +228,17 @@ def test_the_hub_cannot_be_reached(say, tmp_path, monkeypatch):
 
 def test_a_run_folder_that_is_none(say):
     Path("elsewhere").mkdir()
+    (Path("elsewhere") / "letter.txt").write_text("dear cat")
     mistake(say("demo", "-o", "elsewhere", "--resume"), "not a run folder")
+
+
+def test_resume_begins_a_run_that_was_killed_before_it_began(say, tmp_path):
+    root = folder_of_images(tmp_path / "shop")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "split.json").write_text("{")
+    flags = ("--base-classes", 2, "--stages", 2, *QUICK, "--out", "run", "--resume")
+    code, _, err = say("bench", "happy", root, *flags)
+    assert code == 0, err
 
 
 def test_a_folder_that_cannot_be_written(say, tmp_path):

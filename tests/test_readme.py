@@ -44,6 +44,14 @@ def test_a_command_that_needs_data_has_flags_that_exist(command):
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
+def test_the_python_example_runs(folder, monkeypatch):
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(folder)
+    values = {}
+    exec(code, values)
+    assert len(values["scores"]) == 3
+
+
 def test_every_command_is_documented():
     for name in get_command(cli.app).commands:
         assert f"`{name}`" in README or f"happycat {name}" in README, name

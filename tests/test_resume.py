@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from conftest import quick_loop, quick_request, quick_run
 from happycat import tokens
 from happycat.display import Display
 from happycat.errors import InputError, StorageError
+from happycat.record import Record
 from happycat.run import prepare
 
 # A process that has everything imported and forks the runs: a kill then costs no start-up.
@@ -31,7 +33,7 @@ out = Path(sys.argv[1])
 for moment in map(float, sys.argv[2:]):
     child = os.fork()
     if child == 0:
-        quick_run(out, resume=(out / "run.json").exists())
+        quick_run(out, resume=True)
         os._exit(0)
     time.sleep(moment)
     os.kill(child, signal.SIGKILL)
@@ -59,6 +61,7 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert names == sorted(p.name for p in (other / "stages" / stage).iterdir())
         for name in names:
             assert (one / "stages" / stage / name).read_bytes() == (other / "stages" / stage / name).read_bytes(), name
+    assert not list((other / "tokens").iterdir())
     assert (one / "epochs.jsonl").read_text() == (other / "epochs.jsonl").read_text()
     assert (one / "stages.jsonl").read_text() == (other / "stages.jsonl").read_text()
 
@@ -77,7 +80,7 @@ def test_killed_at_random_moments(finished, tmp_path):
     moments = [random.Random(4).uniform(0.2, 2.5) for _ in range(6)]
     told = kill_at(tmp_path / "run", moments)
     assert "killed" in told
-    quick_run(tmp_path / "run", resume=(tmp_path / "run" / "run.json").exists())
+    quick_run(tmp_path / "run", resume=True)
     assert_same_run(finished, tmp_path / "run")
 
 
@@ -87,7 +90,7 @@ def test_killed_forty_times(finished, tmp_path):
     for number in range(4):
         out = tmp_path / str(number)
         kill_at(out, [chance.uniform(0.1, 3.0) for _ in range(10)])
-        quick_run(out, resume=(out / "run.json").exists())
+        quick_run(out, resume=True)
         assert_same_run(finished, out)
 
 
@@ -165,7 +168,7 @@ def test_tokens_are_deleted(finished):
 def test_oracle_keeps_the_best_test_epoch_and_resumes(tmp_path):
     scores = quick_run(tmp_path / "oracle", loop={"select": "oracle"})
     loop = quick_loop(tmp_path / "killed", loop={"select": "oracle"})
-    lines = [e for e in prepare_epochs(tmp_path / "oracle") if e["stage"] == 1]
+    lines = [e for e in Record(tmp_path / "oracle").epochs() if e["stage"] == 1]
     assert scores[1]["all"] == pytest.approx(max(e["test_all"] for e in lines))
     save, calls = loop.record.save_checkpoint, []
 
@@ -181,12 +184,6 @@ def test_oracle_keeps_the_best_test_epoch_and_resumes(tmp_path):
     loop.record.close()
     quick_run(tmp_path / "killed", resume=True, loop={"select": "oracle"})
     assert_same_run(tmp_path / "oracle", tmp_path / "killed")
-
-
-def prepare_epochs(folder: Path) -> list[dict]:
-    from happycat.record import Record
-
-    return Record(folder).epochs()
 
 
 def test_resume_refuses_other_values(finished):
@@ -213,8 +210,6 @@ def test_two_processes_on_one_run_folder(tmp_path):
 
 
 def test_a_damaged_state_is_recognised(tmp_path, finished):
-    import shutil
-
     shutil.copytree(finished, tmp_path / "run")
     path = tmp_path / "run" / "stages" / "2" / "model.safetensors"
     data = bytearray(path.read_bytes())
@@ -225,8 +220,6 @@ def test_a_damaged_state_is_recognised(tmp_path, finished):
 
 
 def test_a_run_of_another_version(tmp_path, finished):
-    import shutil
-
     shutil.copytree(finished, tmp_path / "run")
     about = tmp_path / "run" / "run.json"
     about.write_text(about.read_text().replace('"format": 1', '"format": 99'))

@@ -18,6 +18,7 @@ from rich.table import Table
 
 import happycat
 from happycat import report
+from happycat.disk import write_json
 from happycat.display import Display, scores_table
 from happycat.errors import HappycatError, InputError
 from happycat.images import DATASETS
@@ -201,8 +202,10 @@ def run(request: Request) -> None:
     title = f"{request.method} on {loop.images.name}, seed {request.loop.seed}"
     out.print(scores_table(scores, title))
     whole = score_run(scores)
+    write_json(request.out / "summary.json", whole)
     out.print(
-        f"average over stages: All {whole['mean_all']:.1f}   Old {whole['mean_old']:.1f}   New {whole['mean_new']:.1f}"
+        f"average over stages: All {whole['mean_all']:.1f}   Old {whole['mean_old']:.1f}   "
+        f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
     )
     picture = report.draw_run(loop.record, loop.images, title)
     out.print(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")

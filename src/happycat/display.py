@@ -19,11 +19,10 @@ class Display:
     def note(self, text: str) -> None:
         self.console.print(text, style="dim", markup=False)
 
-    def stage(self, number: int, scores: dict) -> None:
+    def stage(self, title: str, scores: dict) -> None:
         """One line when a stage is over."""
-        old = "" if number == 0 else f"   Old {_per_cent(scores['old'])}   New {_per_cent(scores['new'])}"
-        name = "Stage-0" if number == 0 else f"Stage {number}"
-        self.console.print(f"{name}: All {_per_cent(scores['all'])}{old}", markup=False)
+        old = "" if scores["new"] is None else f"   Old {_per_cent(scores['old'])}   New {_per_cent(scores['new'])}"
+        self.console.print(f"{title}: All {_per_cent(scores['all'])}{old}", markup=False)
 
     @contextmanager
     def bar(self, title: str, total: int | None) -> Iterator[Callable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from happycat.training import Training
 from happycat.trunk import Trunk
 from happycat.views import ViewPlan
 
+DEFAULT_WORKERS = min(8, max(1, (os.cpu_count() or 1) // 2))
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig(Checked):
@@ -38,7 +41,7 @@ class LoopConfig(Checked):
     select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
     tokens: Path | None = setting(None, "where token stores lie [in the run folder]")
     keep_tokens: bool = setting(False, "do not delete a stage's tokens when it ends")
-    workers: int = setting(1, "processes that read and crop images", 0)
+    workers: int = setting(DEFAULT_WORKERS, "processes that read and crop images", 0)
     checkpoint_seconds: float = setting(30.0, "how often the stage under way is put on disk", 0)
 
     def numbers(self) -> dict:
@@ -53,6 +56,10 @@ def seeded(*parts) -> torch.Generator:
     """A generator whose stream depends on `parts` and nothing else."""
     digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=7).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
+
+
+def stage_name(stage: int) -> str:
+    return f"Stage {stage}" if stage else "Stage-0"
 
 
 class Loop:
@@ -82,64 +89,77 @@ class Loop:
 
     def run(self) -> list[dict]:
         """Run what is left; returns the scores of all stages."""
-        done = len(self.record.stage_scores())
+        done, stages = len(self.record.stage_scores()), range(len(self.split.stages) + 1)
         if done:
             self.method.load_state_dict(self.record.load_state(done - 1))
             if self.scratch:
                 self.trunk.model.load_state_dict(self.record.load_state(0, "trunk"))
-        for stage in range(done, len(self.split.stages) + 1):
+        if done or not self.scratch:
+            self.fingerprint = self.trunk.fingerprint()
+        self._announce()
+        for stage in stages[:done]:
+            self._forget(self._pictures(stage), self.config.views)  # a kill may have come between
+        for stage in stages[done:]:
             self._run_stage(stage)
-        if not self.config.keep_tokens:
-            for unlabelled, _, _ in self.test_sets:
-                self._forget(unlabelled)
+        for stage in stages:
+            self._forget(test_pictures(self.images, self.split, stage)[0], 0)
         return self.record.stage_scores()
 
     def _run_stage(self, stage: int) -> None:
-        scratch = self.scratch and stage == 0
+        pictures, scratch = self._pictures(stage), self.scratch and stage == 0
         if scratch:
             self.trunk.thaw()
-        else:
-            self.fingerprint = self.fingerprint or self.trunk.fingerprint()
-        served, pictures = self._serve(stage, fresh=scratch or self.config.fresh_views)
+        served = Unlabelled(self._views(pictures, stage_name(stage), self.config.views, fresh=scratch))
+        if stage == 0:
+            _, ids = labelled_pictures(self.images, self.split)
+            served = Labelled(served.views, torch.from_numpy(ids).to(self.device))
         self._train(stage, served)
         if scratch:
             self.trunk.freeze()
             self.fingerprint = self.trunk.fingerprint()
             self.test_sets.clear()  # what was served while the trunk still changed
         self._finish(stage, served, pictures)
-        if not self.config.keep_tokens:
-            self._forget(served)
+        self._forget(pictures, self.config.views)
 
     # What is served
 
-    def _serve(self, stage: int, fresh: bool) -> tuple[Unlabelled, Subset]:
+    def _pictures(self, stage: int) -> Subset:
         if stage == 0:
-            pictures, ids = labelled_pictures(self.images, self.split)
-            views = self._views(pictures, "Stage-0", self.config.views, fresh)
-            return Labelled(views, torch.from_numpy(ids).to(self.device)), pictures
-        pictures = unlabelled_pictures(self.images, self.split, stage)
-        return Unlabelled(self._views(pictures, f"Stage {stage}", self.config.views, fresh)), pictures
+            return labelled_pictures(self.images, self.split)[0]
+        return unlabelled_pictures(self.images, self.split, stage)
 
-    def _views(self, pictures: Subset, title: str, views: int, fresh: bool) -> StoredViews | FreshViews:
-        if fresh:
+    def _announce(self) -> None:
+        """Say what will be done before it is."""
+        for stage in range(len(self.split.stages) + 1):
+            pictures, new = self._pictures(stage), self.split.num_seen(0) if stage == 0 else self.split.num_new(stage)
+            line = f"{stage_name(stage)}: {new} {'new' if stage else 'labelled'} classes, {len(pictures)} images"
+            if self.config.fresh_views or (self.scratch and stage == 0):
+                self.display.note(f"{line}, fresh views")
+            else:
+                recipe = self._store(pictures, self.config.views).recipe
+                self.display.note(f"{line} × {recipe.views + 1} views, {recipe.total_bytes / 1e9:.2f} GB of tokens")
+
+    def _store(self, pictures: Subset, views: int) -> TokenStore:
+        """The store of these pictures, with as many views as the budget allows (0: the centre view only)."""
+
+        def recipe(views: int) -> Recipe:
+            return Recipe.of(self.trunk, self.fingerprint, pictures, self.plan, views)
+
+        views = views and affordable_views(recipe, views, self.config.cache_gb * 1e9)
+        return TokenStore(self.config.tokens or self.record.folder / "tokens", recipe(views))
+
+    def _views(self, pictures: Subset, title: str, views: int, fresh: bool = False) -> StoredViews | FreshViews:
+        if fresh or self.config.fresh_views:
             return FreshViews(self.trunk, pictures, self.plan, self.config.workers)
-        if views:
-            views = affordable_views(lambda v: self._recipe(pictures, v), views, self.config.cache_gb * 1e9)
-        store = TokenStore(self.config.tokens or self.record.folder / "tokens", self._recipe(pictures, views))
-        self.display.note(
-            f"{title}: {len(pictures)} images × {views + 1} views = {store.recipe.total_bytes / 1e9:.2f} GB of tokens"
-        )
+        store = self._store(pictures, views)
         with self.display.bar(f"{title}: tokens", len(pictures)) as advance:
             store.fill(self.trunk, pictures, self.plan, self.config.workers, advance)
         return StoredViews(store, self.device)
 
-    def _recipe(self, pictures: Subset, views: int) -> Recipe:
-        return Recipe.of(self.trunk, self.fingerprint, pictures, self.plan, views)
-
-    def _forget(self, served: Unlabelled) -> None:
-        """A stage's tokens go when it ends: a token can be turned back into a picture."""
-        if isinstance(served.views, StoredViews):
-            served.views.store.delete()
+    def _forget(self, pictures: Subset, views: int) -> None:
+        """Tokens go when their stage ends: a token can be turned back into a picture."""
+        if not self.config.keep_tokens and not self.config.fresh_views:
+            self._store(pictures, views).delete()
 
     # Training
 
@@ -165,8 +185,7 @@ class Loop:
 
     @contextmanager
     def _epoch_bar(self, stage: int) -> Iterator:
-        title = "Stage-0: training" if stage == 0 else f"Stage {stage}: discovering"
-        with self.display.bar(title, None) as advance:
+        with self.display.bar(f"{stage_name(stage)}: {'discovering' if stage else 'training'}", None) as advance:
             number = 0
 
             def tell(epoch):
@@ -186,9 +205,8 @@ class Loop:
         """Probabilities, keys and class ids of the test images of all classes seen."""
         for t in range(len(self.test_sets), stage + 1):
             pictures, ids = test_pictures(self.images, self.split, t)
-            title = "Test: base classes" if t == 0 else f"Test: classes of stage {t}"
-            fresh = self.config.fresh_views or (self.scratch and not self.fingerprint)
-            served = Unlabelled(self._views(pictures, title, 0, fresh))
+            still_changing = self.scratch and not self.fingerprint
+            served = Unlabelled(self._views(pictures, f"{stage_name(t)}: test", 0, fresh=still_changing))
             self.test_sets.append((served, pictures, ids))
         sets = self.test_sets[: stage + 1]
         probabilities = torch.cat([self.method.predict_all(served) for served, _, _ in sets])
@@ -225,7 +243,7 @@ class Loop:
                 {"class": int(c), **row} for c, row in zip(targets, prediction_rows(keys, probabilities), strict=True)
             ],
         )
-        self.display.stage(stage, scores)
+        self.display.stage(stage_name(stage), scores)
 
     def _describe(self, stage: int) -> dict:
         """The model in words: its classes with their stable ids, its values, its trunk."""

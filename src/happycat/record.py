@@ -44,6 +44,13 @@ class Record:
         self._lock = None
 
     @classmethod
+    def open(cls, folder: Path, about: dict, split: Split, resume: bool) -> Record:
+        """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
+        names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
+        begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
+        return cls.reopen(folder, about, split) if resume and begun else cls.create(folder, about, split)
+
+    @classmethod
     def create(cls, folder: Path, about: dict, split: Split) -> Record:
         """A new run folder. `about["numbers"]` holds everything that decides the run's numbers."""
         record = cls(folder)

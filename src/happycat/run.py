@@ -19,7 +19,7 @@ from happycat.images.pictures import ArrayPictures, Images
 from happycat.loop import Loop, LoopConfig, seeded
 from happycat.methods import METHODS
 from happycat.record import Record
-from happycat.stages import Protocol, Split, check_split, default_protocol, make_split, plan_text, read_order
+from happycat.stages import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.tail import Tail
 from happycat.trunk import SCRATCH, Trunk, fast_precision, load_model, scratch_model
 
@@ -51,32 +51,30 @@ class Request:
 
 def prepare(request: Request, display: Display) -> Loop:
     """A loop over a new run folder, or, to resume, over the one that is there."""
-    method_class, config = method_config(request.method, request.flavour, request.method_values)
     data = images.load(request.dataset, root=request.root, **request.dataset_options)
+    method_class, config = method_config(request.method, request.flavour, data.name, request.method_values)
     split = the_split(request, data)
     check_split(split, config.batch_size)
     backbone = request.backbone or default_backbone(data)
     trunk, tail = build(request, backbone, data)
     loop = request.loop
-    if isinstance(data.train, ArrayPictures):
-        loop = replace(loop, workers=0)  # nothing to read or decode: a worker would cost more than it does
+    if backbone in SCRATCH:
+        loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
     about = describe(request, config, data, trunk, loop)
-    display.note(plan_text(split))
-    opening = Record.reopen if request.resume else Record.create
     return Loop(
         images=data,
         split=split,
         trunk=trunk,
         scratch=backbone in SCRATCH,
         method=method_class(tail, config).to(trunk.mean.device),
-        record=opening(request.out, about, split),
+        record=Record.open(request.out, about, split, request.resume),
         config=loop,
         display=display,
     )
 
 
-def method_config(name: str, flavour: str, changes: dict):
-    """The method's class, and its flavour's values with some changed."""
+def method_config(name: str, flavour: str, dataset: str, changes: dict):
+    """The method's class, and its flavour's values for the data set with some changed."""
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
     method_class, config_class, flavours = METHODS[name]
@@ -85,7 +83,7 @@ def method_config(name: str, flavour: str, changes: dict):
     known = {f.name for f in fields(config_class)}
     if unknown := [key for key in changes if key not in known]:
         raise InputError(f"{name} has no value {unknown[0]!r}")
-    return method_class, replace(flavours[flavour](), **changes)
+    return method_class, replace(flavours[flavour](dataset), **changes)
 
 
 def the_split(request: Request, data: Images) -> Split:
