@@ -446,7 +446,7 @@ def test_a_subset_reads_files_by_key(tmp_path):
     subset = stages.Subset(FilePictures(tmp_path, ["0.png", "1.png", "2.png"]), ["2.png", "0.png"])
     assert len(subset) == 2
     assert [subset.read(i).getpixel((0, 0)) for i in range(2)] == [(20, 20, 20), (0, 0, 0)]
-    assert subset.source() == str(tmp_path.resolve())
+    assert subset.source == str(tmp_path.resolve())
 
 
 # check_split

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import timm
 import torch
+from PIL import Image
 from rich.table import Table
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
@@ -20,7 +21,7 @@ from torch.nn.functional import cross_entropy, normalize
 from happycat import losses
 from happycat.display import Display
 from happycat.heads import random_rows
-from happycat.images.pictures import ArrayPictures
+from happycat.images.pictures import ArrayPictures, FilePictures
 from happycat.methods.happy import Happy, HappyConfig
 from happycat.run import choose_device, choose_precision
 from happycat.serving import FreshViews, StoredViews, Unlabelled
@@ -58,7 +59,7 @@ def measure_speed(
     display.note("the trunk, and the matrix multiply that bounds it")
     extraction = _trunk_speed(trunk, pictures, seconds)
     share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
-    loading = _loader_speed(pictures, plan, seconds)
+    loading = _loader_speed(plan, seconds)
     display.note("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
     reference = _rate(_reference_steps(whole, pictures, place), seconds)
     display.note("(b) fresh views: one trunk pass a view")
@@ -101,7 +102,7 @@ def speed_table(figures: dict) -> Table:
     table.add_section()
     share = figures["extraction_share_of_matmul"]
     table.add_row("trunk alone (extraction)", f"{figures['extraction']:.2f}", f"{share:.0%} of a bare matmul")
-    table.add_row("reading and cropping, one worker", f"{figures['loader']:.0f}", "")
+    table.add_row("reading and cropping JPEGs, one worker", f"{figures['loader']:.0f}", "")
     return table
 
 
@@ -213,7 +214,8 @@ def _flops_per_view(trunk: Trunk) -> float:
 
 def _matmul_flops(trunk: Trunk, seconds: float) -> float:
     """Operations per second of the trunk's largest matrix multiply, bare, in its precision."""
-    a = torch.ones(TRUNK_BATCH * trunk.num_tokens, trunk.dim, dtype=trunk.precision, device=trunk.mean.device)
+    rows = trunk.views_at_once(TRUNK_BATCH) * trunk.num_tokens
+    a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.mean.device)
     layer = trunk.model.blocks[0].mlp.fc1.weight.detach().to(a)
 
     def steps():
@@ -224,13 +226,18 @@ def _matmul_flops(trunk: Trunk, seconds: float) -> float:
     return _rate(steps(), seconds)
 
 
-def _loader_speed(pictures: ArrayPictures, plan: ViewPlan, seconds: float) -> float:
-    """Views per second that one worker reads, resizes and crops."""
-    dataset = ViewDataset(pictures, plan, ("1", "2"))
+def _loader_speed(plan: ViewPlan, seconds: float) -> float:
+    """Views per second that one worker makes of JPEG photographs of 500 × 375: read, decode, resize, crop twice."""
+    random, keys = np.random.default_rng(0), [f"{i}.jpg" for i in range(8)]
+    with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
+        for key in keys:
+            coarse = Image.fromarray(random.integers(0, 256, (25, 33, 3), dtype=np.uint8))
+            coarse.resize((500, 375), Image.Resampling.BICUBIC).save(Path(folder) / key)
+        dataset = ViewDataset(FilePictures(Path(folder), keys), plan, ("1", "2"))
 
-    def steps():
-        while True:
-            for views in view_loader(dataset, [[i] for i in range(len(pictures))], workers=0):
-                yield views.shape[1]
+        def steps():
+            while True:
+                for views in view_loader(dataset, [[i] for i in range(len(keys))], workers=0):
+                    yield views.shape[1]
 
-    return _rate(steps(), min(seconds, 3.0))
+        return _rate(steps(), min(seconds, 3.0))

@@ -197,8 +197,9 @@ class Subset(Pictures):
     def read(self, i: int):
         return self.pictures.read(self.places[i])
 
+    @property
     def source(self) -> str:
-        return self.pictures.source()
+        return self.pictures.source
 
 
 def labelled_pictures(images: Images, split: Split) -> tuple[Subset, np.ndarray]:

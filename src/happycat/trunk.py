@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ TESTED = {
     "deit_small_patch16_224.fb_in1k": "DeiT ViT-S/16",
     "scratch_vit": "a small ViT for small pictures, trained from nothing at Stage-0",
 }
-CACHED_TOKENS = 1600
+CACHED_TOKENS = 1600  # twice as many cost a CPU with 32 MB of cache a tenth of its speed
 SCRATCH = {"scratch_vit": {"patch_size": 4, "embed_dim": 64, "depth": 4, "num_heads": 4, "img_size": 16}}
 
 
@@ -72,10 +73,12 @@ class Trunk(nn.Module):
         self.requires_grad_(True)
 
     def forward(self, views: Tensor) -> Tokens:
-        # On a CPU the activations of more tokens than this leave the cache: a tenth of the speed.
-        step = max(1, CACHED_TOKENS // self.num_tokens) if views.device.type == "cpu" else len(views)
-        parts = [self._forward(part) for part in views.split(step)]
+        parts = [self._forward(part) for part in views.split(self.views_at_once(len(views)))]
         return Tokens(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    def views_at_once(self, number: int) -> int:
+        """How many of so many views go through together: on a CPU, as many as leave the activations in the cache."""
+        return max(1, CACHED_TOKENS // self.num_tokens) if self.mean.device.type == "cpu" else number
 
     def _forward(self, views: Tensor) -> Tokens:
         x = (views.float() - self.mean) / self.std
@@ -138,6 +141,9 @@ def _create(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
         raise InputError(f"image size {image_size} is not a multiple of {name}'s patch of {patch[0]}")
     if not pretrained:
         return model
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    hub.setLevel(logging.CRITICAL)  # it would tell of every retry; what came of them is said below
     try:
         return timm.create_model(name, pretrained=True, num_classes=0, **size)
     except Exception as error:  # whatever the hub's client raises when it cannot be reached
@@ -145,6 +151,8 @@ def _create(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
             f"the weights of {name} could not be fetched from the hub ({type(error).__name__}); "
             f"connect to the internet, or give a file with --weights FILE"
         ) from error
+    finally:
+        hub.setLevel(level)
 
 
 def check_model(model: nn.Module, name: str) -> None:

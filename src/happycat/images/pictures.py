@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ class Pictures:
         """The i-th picture as RGB."""
         raise NotImplementedError
 
+    @property
     def source(self) -> str:
         """What tells these pictures from others that may have the same keys."""
         raise NotImplementedError
@@ -52,6 +54,7 @@ class FilePictures(Pictures):
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise InputError(f"{path} cannot be read as an image ({error}); remove or replace it") from error
 
+    @property
     def source(self) -> str:
         return str(self.root.resolve())
 
@@ -66,6 +69,7 @@ class ArrayPictures(Pictures):
     def read(self, i: int) -> Image.Image:
         return Image.fromarray(self.pixels[i]).convert("RGB")
 
+    @cached_property
     def source(self) -> str:
         return f"{zlib.crc32(np.ascontiguousarray(self.pixels)):08x}"
 
