@@ -9,7 +9,16 @@ from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 
 from happycat.errors import HappycatError, InputError, WeightsError
-from happycat.trunk import Tokens, Trunk, check_model, initialise, load_model, read_weights, scratch_model
+from happycat.trunk import (
+    Tokens,
+    Trunk,
+    check_model,
+    fast_precision,
+    initialise,
+    load_model,
+    read_weights,
+    scratch_model,
+)
 
 SMALL = {"img_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 0}
 HALF = (0.5, 0.5, 0.5)
@@ -414,3 +423,13 @@ def test_initialise_draws_by_the_number_of_inputs():
         assert layer.weight.abs().max() <= 2 * std * 1.0001
         assert layer.weight.std().item() == pytest.approx(0.88 * std, rel=0.02)  # cut at 2σ a normal keeps 0.88 of it
         assert not layer.bias.any()
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512_bf16", "expected"),
+    [(True, True, torch.bfloat16), (False, True, torch.bfloat16), (False, False, torch.float32)],
+)
+def test_bf16_only_where_the_cpu_has_it(monkeypatch, amx, avx512_bf16, expected):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16, raising=False)
+    assert fast_precision(torch.device("cpu")) is expected

@@ -99,7 +99,8 @@ def fast_precision(device: torch.device) -> torch.dtype:
     """bf16 where the hardware multiplies it natively, fp32 elsewhere (emulated bf16 is a hundred times slower)."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    native = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")  # not every torch has both
+    if device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in native):
         return torch.bfloat16
     return torch.float32
 
