@@ -119,6 +119,13 @@ def test_speed_prints_json(say):
     assert 0 < figures["reference"] < figures["cached"]
 
 
+def test_version(say):
+    from importlib.metadata import version
+
+    code, out, _ = say("--version")
+    assert (code, out) == (0, f"happycat {version('happycat')}\n")
+
+
 def test_unknown_method(say):
     mistake(say("bench", "sad", "digits"), "'sad'", "happy")
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, get_type_hints
 
@@ -36,7 +36,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help=happycat.__doc__,
 )
 out = Console(highlight=False)
 
@@ -66,6 +65,21 @@ def main() -> None:
         sys.exit(1)
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"happycat {happycat.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """happycat learns the classes you have labelled, then keeps discovering new ones in unlabelled images."""
+
+
 def values_of(*configs: type) -> Callable:
     """Give a command a flag for each field of the config classes; the values given arrive as `values`."""
 
@@ -76,6 +90,8 @@ def values_of(*configs: type) -> Callable:
             hints = get_type_hints(config)
             for f in fields(config):
                 text = f.metadata.get("help", "")
+                if f.default not in (MISSING, None):
+                    text += f" [{f.default}]"
                 flags.append(
                     inspect.Parameter(
                         f.name,
