@@ -119,6 +119,12 @@ def test_speed_prints_json(say):
     assert 0 < figures["reference"] < figures["cached"]
 
 
+def test_speed_of_a_backbone_that_cannot_be_had(say):
+    mistake(say("speed", "--backbone", "vit_nothing"), "vit_nothing", "happycat list")
+    mistake(say("speed", "--backbone", "resnet18"), "no class token")
+    mistake(say("speed", "--backbone", "vit_tiny_patch16_224", "--image-size", 33), "33", "patch of 16")
+
+
 def test_version(say):
     from importlib.metadata import version
 

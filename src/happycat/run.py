@@ -56,7 +56,7 @@ def prepare(request: Request, display: Display) -> Loop:
     split = the_split(request, data)
     check_split(split, config.batch_size)
     backbone = request.backbone or default_backbone(data)
-    trunk, tail = build(request, backbone, data)
+    trunk, tail = build(request, backbone)
     loop = request.loop
     if backbone in SCRATCH:
         loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
@@ -103,7 +103,7 @@ def default_backbone(data: Images) -> str:
     return "scratch_vit" if tiny else "vit_base_patch16_224.dino"
 
 
-def build(request: Request, backbone: str, data: Images) -> tuple[Trunk, Tail]:
+def build(request: Request, backbone: str) -> tuple[Trunk, Tail]:
     """The backbone, cut into its trunk and its tail, on the device."""
     device = choose_device(request.device)
     if backbone in SCRATCH:

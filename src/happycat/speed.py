@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import timm
 import torch
 from PIL import Image
 from rich.table import Table
@@ -28,7 +27,7 @@ from happycat.serving import FreshViews, StoredViews, Unlabelled
 from happycat.tail import Tail
 from happycat.tokens import TRUNK_BATCH, Recipe, TokenStore
 from happycat.training import Training
-from happycat.trunk import Trunk, check_model
+from happycat.trunk import Trunk, check_model, create_model
 from happycat.views import ViewDataset, ViewPlan, view_loader
 
 NUM_OLD, NUM_NEW = 50, 10
@@ -47,8 +46,7 @@ def measure_speed(
 ) -> dict:
     """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
     place = choose_device(device)
-    size = {} if image_size is None else {"img_size": image_size}
-    model = timm.create_model(backbone, pretrained=False, num_classes=0, **size)
+    model = create_model(backbone, pretrained=False, image_size=image_size)
     check_model(model, backbone)
     whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
     trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(precision, place)).to(place)
@@ -76,6 +74,7 @@ def measure_speed(
         "device": str(place),
         "threads": torch.get_num_threads(),
         "batch_size": BATCH,
+        "reference_batch_size": REFERENCE_BATCH,
         "reference": reference,
         "fresh": fresh,
         "cached": cached,
@@ -173,23 +172,15 @@ def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.de
         yield len(views)
 
 
-class _stored:
-    """A token store of noise in a temporary folder."""
-
-    def __init__(self, trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan):
-        self.folder = Path(tempfile.mkdtemp(prefix="happycat-speed-"))
-        self.store = TokenStore(self.folder, Recipe.of(trunk, "noise", pictures, plan, views=2))
-        self.device = trunk.mean.device
-        self.shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
-
-    def __enter__(self) -> StoredViews:
-        # What the tokens are does not change how fast they are used: noise saves running the trunk.
-        noise = torch.randn(self.shape, generator=torch.Generator().manual_seed(0))
-        self.store.adopt(noise.bfloat16(), noise[:, 0])
-        return StoredViews(self.store, self.device)
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.folder, ignore_errors=True)
+@contextmanager
+def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[StoredViews]:
+    """A token store in a temporary folder. How fast tokens are used does not depend on what they say: noise will do."""
+    with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
+        store = TokenStore(Path(folder), Recipe.of(trunk, "noise", pictures, plan, views=2))
+        shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
+        noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        store.adopt(noise.bfloat16(), noise[:, 0])
+        yield StoredViews(store, trunk.mean.device)
 
 
 def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float:

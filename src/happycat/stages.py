@@ -119,7 +119,7 @@ def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str 
     for t, new in enumerate(parts, 1):
         seen = base + [name for part in parts[: t - 1] for name in part]
         served = {name: drawers[name].serve_old(t) for name in seen}
-        served.update({name: drawers[name].serve_new(t) for name in new})
+        served.update({name: drawers[name].serve_new() for name in new})
         stages.append({"new": new, "images": {name: keys for name, keys in served.items() if keys}})
     test = {name: _keys_of(images.test, images.test_labels, images.classes.index(name)) for name in names}
     return Split(images.name, protocol, tuple(names), labelled, tuple(stages), test)
@@ -169,7 +169,7 @@ class _Drawer:
     def label(self) -> list[str]:
         return self._take(self.num_labelled)
 
-    def serve_new(self, stage: int) -> list[str]:
+    def serve_new(self) -> list[str]:
         return self.pool[: self.num_new] if self.protocol.overlap else self._take(self.num_new)
 
     def serve_old(self, stage: int) -> list[str]:

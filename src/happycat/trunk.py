@@ -110,7 +110,7 @@ def load_model(name: str, weights: Path | None = None, image_size: int | None = 
 
     Weights come from `weights` (safetensors or a plain state dict), else from the hub. Nothing is executed.
     """
-    model = _create(name, pretrained=weights is None, image_size=image_size)
+    model = create_model(name, pretrained=weights is None, image_size=image_size)
     check_model(model, name)
     if weights is not None:
         state = read_weights(weights)
@@ -127,7 +127,8 @@ def load_model(name: str, weights: Path | None = None, image_size: int | None = 
     return model
 
 
-def _create(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
+def create_model(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
+    """timm's model of that name, or one clear line on why it cannot be had."""
     size = {} if image_size is None else {"img_size": image_size}
     if not timm.is_model(name):
         raise InputError(f"timm has no backbone {name!r}; `happycat list` shows tested ones")
