@@ -355,6 +355,232 @@ def test_gradients_of_feature_distillation():
     assert zero.grad.isfinite().all()
 
 
+# prior_between
+
+
+def test_prior_between_by_hand():
+    marginal = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)  # 3/4 old, 1/4 new
+    found = losses.prior_between(marginal, 2, 0.6)
+    assert found.item() == pytest.approx(-0.4 * math.log(0.75) - 0.6 * math.log(0.25))
+    assert losses.prior_between(marginal, 2, 0.0).item() == pytest.approx(-math.log(0.75))
+    assert losses.prior_between(marginal, 2, 1.0).item() == pytest.approx(-math.log(0.25))
+
+
+@pytest.mark.parametrize("num_old", [1, 4, 6])
+def test_prior_between_by_a_loop(num_old):
+    marginal, old, new = random_marginal(), 0.0, 0.0
+    for c, p in enumerate(marginal.tolist()):
+        old, new = (old + p, new) if c < num_old else (old, new + p)
+    expected = -(0.7 * math.log(old) + 0.3 * math.log(new))
+    assert losses.prior_between(marginal, num_old, 0.3).item() == pytest.approx(expected)
+
+
+def test_prior_between_ignores_the_shares_within_a_group_and_is_least_at_the_prior():
+    marginal = torch.tensor([0.1, 0.3, 0.2, 0.4], dtype=torch.float64)
+    value = losses.prior_between(marginal, 2, 0.6)
+    torch.testing.assert_close(losses.prior_between(marginal[[1, 0, 3, 2]], 2, 0.6), value)
+    torch.testing.assert_close(losses.prior_between(marginal.new_tensor([0.4, 0, 0, 0.6]), 2, 0.6), value)
+    for other in ([0.2, 0.3, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4]):
+        assert losses.prior_between(marginal.new_tensor(other), 2, 0.6) > value
+
+
+def test_gradient_of_prior_between_is_minus_the_share_over_the_mass():
+    marginal = torch.tensor([0.1, 0.3, 0.2, 0.4], dtype=torch.float64, requires_grad=True)
+    losses.prior_between(marginal, 2, 0.3).backward()
+    torch.testing.assert_close(marginal.grad, marginal.new_tensor([-0.7 / 0.4] * 2 + [-0.3 / 0.6] * 2))
+
+
+@pytest.mark.parametrize("marginal", [[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_prior_between_at_zero_probability(marginal, dtype):
+    marginal = torch.tensor(marginal, dtype=dtype, requires_grad=True)
+    value = losses.prior_between(marginal, 2, 0.3)
+    value.backward()
+    assert value.isfinite()
+    assert value > 0
+    assert marginal.grad.isfinite().all()
+    assert (marginal.grad[marginal.detach() > 0] < 0).all()
+
+
+# answer_distillation
+
+
+def test_answer_distillation_by_hand():
+    then = torch.tensor([[math.log(3), 0.0], [0.0, 0.0]], dtype=torch.float64)  # (¾, ¼) and even
+    now = torch.tensor([[0.0, 0.0], [math.log(9), 0.0]], dtype=torch.float64)  # even and (9/10, 1/10)
+    second = -(0.5 * math.log(0.9) + 0.5 * math.log(0.1))
+    assert losses.answer_distillation(now, then).item() == pytest.approx((math.log(2) + second) / 2)
+
+
+def test_answer_distillation_by_a_loop():
+    now, then = random_cosines()
+    total = 0.0
+    for a, b in zip(then, now, strict=True):
+        total -= sum(q * math.log(p) for q, p in zip(softmax_by_loop(a, 1), softmax_by_loop(b, 1), strict=True))
+    assert losses.answer_distillation(now, then).item() == pytest.approx(total / len(now))
+
+
+def test_answer_distillation_ignores_order_and_a_shift_of_the_logits_and_is_least_where_they_agree():
+    now, then = random_cosines()
+    value, images, classes = losses.answer_distillation(now, then), torch.tensor([5, 1, 0, 2, 4, 3]), [2, 3, 1, 0]
+    torch.testing.assert_close(losses.answer_distillation(now[images], then[images]), value)
+    torch.testing.assert_close(losses.answer_distillation(now[:, classes], then[:, classes]), value)
+    torch.testing.assert_close(losses.answer_distillation(now + 3, then - torch.arange(6.0)[:, None]), value)
+    assert losses.answer_distillation(then, then) < value
+    assert losses.answer_distillation(now, then[images]) != value
+
+
+def test_answer_distillation_has_a_gradient_for_the_student_only():
+    now, then = (view.requires_grad_() for view in random_cosines())
+    losses.answer_distillation(now, then).backward()
+    torch.testing.assert_close(now.grad, (now.detach().softmax(1) - then.detach().softmax(1)) / len(now))
+    assert then.grad is None
+
+
+def test_answer_distillation_is_finite_where_a_probability_vanishes():
+    now = torch.tensor([[1000.0, -1000.0]], requires_grad=True)
+    value = losses.answer_distillation(now, -now.detach())
+    value.backward()
+    assert value.item() == pytest.approx(2000)
+    torch.testing.assert_close(now.grad, torch.tensor([[1.0, -1.0]]))
+
+
+# pair_agreement
+
+
+def random_pairs(seed=0, batch=6, classes=4):
+    """Two views' probabilities, and which images are alike."""
+    first, second = random_cosines(seed, batch, classes)
+    labels = torch.arange(batch) % 3
+    return (3 * first).softmax(1), (3 * second).softmax(1), labels[:, None] == labels
+
+
+def test_pair_agreement_by_hand():
+    first = torch.tensor([[1.0, 0.0], [0.5, 0.5]], dtype=torch.float64)
+    second = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
+    alike = torch.tensor([[True, False], [False, True]])
+    # The same class: ¾ and ¼ for the first image, ½ and ½ for the second.
+    expected = -(math.log(0.75) + math.log(0.75) + math.log(0.5) + math.log(0.5)) / 4
+    assert losses.pair_agreement(first, second, alike).item() == pytest.approx(expected)
+    expected = -(math.log(0.25) + math.log(0.25) + math.log(0.5) + math.log(0.5)) / 4
+    assert losses.pair_agreement(first, second, ~alike).item() == pytest.approx(expected)
+
+
+def test_pair_agreement_by_a_loop():
+    first, second, alike = random_pairs()
+    total = 0.0
+    for i in range(len(first)):
+        for j in range(len(second)):
+            same = dot(first[i], second[j])
+            total -= math.log(same) if alike[i, j] else math.log(1 - same)
+    assert losses.pair_agreement(first, second, alike).item() == pytest.approx(total / len(first) ** 2)
+
+
+def test_pair_agreement_ignores_order_of_images_classes_and_of_views():
+    first, second, alike = random_pairs()
+    value, images, classes = losses.pair_agreement(first, second, alike), torch.tensor([5, 1, 0, 2, 4, 3]), [2, 3, 1, 0]
+    found = losses.pair_agreement(first[images], second[images], alike[images][:, images])
+    torch.testing.assert_close(found, value)
+    torch.testing.assert_close(losses.pair_agreement(first[:, classes], second[:, classes], alike), value)
+    torch.testing.assert_close(losses.pair_agreement(second, first, alike.T), value)
+    assert losses.pair_agreement(first, second, alike[images]) != value
+
+
+def test_gradients_of_pair_agreement():
+    first, second, alike = random_pairs()
+    views = [first.requires_grad_(), second.requires_grad_()]
+    assert torch.autograd.gradcheck(lambda a, b: losses.pair_agreement(a, b, alike), views)
+    losses.pair_agreement(*views, alike).backward()
+    assert all((view.grad.abs().sum(1) > 0).all() for view in views)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pair_agreement_of_certain_answers(dtype):
+    certain = torch.eye(2, dtype=dtype)
+    right = losses.pair_agreement(certain, certain, torch.eye(2, dtype=torch.bool))
+    assert right.item() == pytest.approx(0, abs=1e-6)
+    wrong = certain.clone().requires_grad_()
+    value = losses.pair_agreement(wrong, certain, ~torch.eye(2, dtype=torch.bool))
+    value.backward()
+    assert value.isfinite()
+    assert value > 10
+    assert wrong.grad.isfinite().all()
+
+
+# neighbour_contrast
+
+
+def neighbours_by_loop(first, second, similarity, temperature):
+    """The loss from its equation, pair by pair, with a gradient but for that of the weights."""
+    views, images = (first, second), range(len(first))
+    largest = [[max((a[i] @ b[j]).item() for a in views for b in views) for j in images] for i in images]
+    near = [[j for j in images if j == i or largest[i][j] >= similarity] for i in images]
+    kept = [i for i in images if len(near[i]) > 1]
+    rows = [(i, view[i]) for view in views for i in kept]
+    total = 0.0
+    for n, (i, h) in enumerate(rows):
+        others = [row for m, row in enumerate(rows) if m != n]
+        below = sum((h @ other / temperature).exp() for _, other in others)
+        powers = {j: math.exp(largest[i][j]) for j in near[i]}
+        weights = {j: power / max(powers.values()) for j, power in powers.items()}  # the softmax's sum cancels
+        positive = [(j, q) for j, q in others if j in near[i]]
+        total -= sum(weights[j] * ((h @ q / temperature).exp() / below).log() for j, q in positive) / len(positive)
+    return total / len(rows), kept
+
+
+def test_neighbour_contrast_by_hand():
+    # Images 0 and 1 are neighbours at cosine ½, image 2 has none: its views are nowhere in the sum.
+    h = torch.tensor([[1.0, 0.0], [0.5, math.sqrt(0.75)], [-1.0, 0.0]], dtype=torch.float64)
+    below = math.log(math.e + 2 * math.exp(0.5))  # one's other view at 1, two views of the neighbour at ½
+    expected = -(1 - below + 2 * math.exp(0.5 - 1) * (0.5 - below)) / 3
+    assert losses.neighbour_contrast(h, h, 0.4, 1.0).item() == pytest.approx(expected)
+
+
+def test_neighbour_contrast_takes_the_most_similar_views_of_two_images():
+    first, second = torch.eye(4, dtype=torch.float64)[:2], torch.eye(4, dtype=torch.float64)[[2, 0]]
+    # Only the second view of image 1 and the first of image 0 are alike; that makes them neighbours of weight 1.
+    alike, alone = 1 - 3 * math.log(2 + math.e), -3 * math.log(3)  # a row's sum over the three others
+    expected = -(2 * alike + 2 * alone) / 3 / 4
+    assert losses.neighbour_contrast(first, second, 0.9, 1.0).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("temperature", [0.07, 1.0])
+@pytest.mark.parametrize(("similarity", "number"), [(-1.0, 8), (0.6, 7), (0.85, 4)])
+def test_neighbour_contrast_and_its_gradient_by_a_loop(similarity, number, temperature):
+    views = [view.requires_grad_() for view in random_views(batch=8)]
+    expected, kept = neighbours_by_loop(*views, similarity, temperature)
+    assert len(kept) == number
+    found = losses.neighbour_contrast(*views, similarity, temperature)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(value, views) for value in (found, expected)]
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, theirs)
+        assert (mine.abs().sum(1) > 0).tolist() == [i in kept for i in range(8)]
+
+
+def test_neighbour_contrast_ignores_rotation_order_of_images_and_of_views():
+    first, second = random_views(batch=8)
+    value, q, order = losses.neighbour_contrast(first, second, 0.85, 0.2), rotation(4), [3, 0, 4, 7, 2, 1, 6, 5]
+    torch.testing.assert_close(losses.neighbour_contrast(first @ q, second @ q, 0.85, 0.2), value)
+    torch.testing.assert_close(losses.neighbour_contrast(first[order], second[order], 0.85, 0.2), value)
+    torch.testing.assert_close(losses.neighbour_contrast(second, first, 0.85, 0.2), value)
+
+
+def test_neighbour_contrast_without_neighbours_is_none():
+    h = torch.eye(3)
+    assert losses.neighbour_contrast(h, h, 0.5, 0.07) is None
+    assert losses.neighbour_contrast(h[:1], h[:1], 0.5, 0.07) is None
+    assert losses.neighbour_contrast(h, h, 0.0, 0.07) is not None  # a cosine of exactly the threshold is enough
+
+
+def test_neighbour_contrast_is_finite_where_a_share_vanishes():
+    h = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    value = losses.neighbour_contrast(h, h.detach(), -1.0, 1e-3)  # exp(−2000) is 0
+    value.backward()
+    assert value.isfinite()
+    assert h.grad.isfinite().all()
+
+
 def test_no_loss_changes_its_inputs():
     first, second = random_views()
     copies, marginal = (first.clone(), second.clone()), random_marginal()
@@ -362,7 +588,11 @@ def test_no_loss_changes_its_inputs():
     losses.supervised_contrast(first, second, LABELS, 0.1)
     losses.self_distillation(first, second, 0.1, 0.05)
     losses.feature_distillation(first, second)
+    losses.answer_distillation(first, second)
+    losses.pair_agreement(first, second, LABELS[:, None] == LABELS)
+    losses.neighbour_contrast(first, second, 0.0, 0.1)
     losses.group_entropy(marginal, 3, True)
+    losses.prior_between(marginal, 3, 0.5)
     assert torch.equal(first, copies[0])
     assert torch.equal(second, copies[1])
     assert torch.equal(marginal, random_marginal())

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from happycat.memory import ClassMemory
+from happycat.memory import ClassMemory, class_means
 
 DIM = 6
 
@@ -184,3 +184,75 @@ def test_size_does_not_grow_with_the_images():
         sizes.append(sum(value.untyped_storage().nbytes() for value in memory.state_dict().values()))
     assert sizes[0] == sizes[1]
     assert not list(memory.parameters())  # nothing in it is trained
+
+
+# class_means
+
+
+def test_class_means_by_a_loop():
+    features, labels = 10 * random_features(), random_labels()
+    means, counts = class_means(features, labels, torch.ones(4, DIM))
+    for c in range(4):
+        rows = [row for row, label in zip(features.tolist(), labels.tolist(), strict=True) if label == c]
+        mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]  # of the features as they are
+        assert means[c].tolist() == pytest.approx(unit(mean), abs=1e-6)
+        assert counts[c].item() == len(rows)
+    assert counts.dtype == torch.int64
+
+
+def test_class_means_of_missing_and_of_unknown_classes():
+    features, labels = random_features(4), torch.tensor([-1, 1, 7, 1])
+    means, counts = class_means(features, labels, torch.tensor([[3.0, 4, 0, 0, 0, 0], [1.0, 0, 0, 0, 0, 0]]))
+    torch.testing.assert_close(means[0], torch.tensor([0.6, 0.8, 0, 0, 0, 0]))
+    torch.testing.assert_close(means[1], normalize(features[1] + features[3], dim=0))
+    assert counts.tolist() == [0, 2]
+    means, counts = class_means(features[:0], labels[:0], 2 * torch.eye(3, DIM))
+    assert torch.equal(means, torch.eye(3, DIM))
+    assert counts.tolist() == [0, 0, 0]
+
+
+def test_class_means_ignore_order():
+    features, labels, order = random_features(), random_labels(), torch.arange(40).flip(0)
+    means, counts = class_means(features, labels, torch.ones(4, DIM))
+    again, counts_again = class_means(features[order], labels[order], torch.ones(4, DIM))
+    torch.testing.assert_close(again, means)
+    assert torch.equal(counts_again, counts)
+
+
+# replace, similarity, uniform
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_replacing_takes_the_given_classes_and_leaves_the_radius(size):
+    memory = memory_of(random_features(4), 0.25)
+    memory.replace(torch.eye(size, DIM), torch.arange(size))
+    assert memory.num_classes == size
+    assert torch.equal(memory.prototypes, torch.eye(size, DIM))
+    assert memory.counts.tolist() == list(range(size))
+    assert memory.radius.item() == 0.25
+    assert torch.equal(memory.state_dict()["prototypes"], torch.eye(size, DIM))  # and it is what is saved
+    memory.learn(torch.ones(1, DIM), torch.tensor([size]), torch.ones(1, DIM))
+    assert memory.num_classes == size + 1
+
+
+def test_similarity_by_hand():
+    memory = memory_of(torch.tensor([[1.0, 0.0], [0.6, 0.8]]))
+    features = torch.tensor([[5.0, 0.0], [0.0, 2.0], [-1.0, 0.0], [0.03, 0.04]])
+    assert memory.similarity(features).tolist() == pytest.approx([1.0, 0.8, -0.6, 1.0])
+
+
+def test_similarity_by_a_loop_and_whatever_the_length():
+    memory, features = memory_of(random_features(5)), random_features(9, seed=3)
+    rows = memory.prototypes.tolist()
+    expected = [max(sum(a * b for a, b in zip(unit(z), row, strict=True)) for row in rows) for z in features.tolist()]
+    assert memory.similarity(features).tolist() == pytest.approx(expected, abs=1e-6)
+    torch.testing.assert_close(memory.similarity(7 * features), memory.similarity(features))
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_uniform_draws_every_class_as_often(classes):
+    memory = memory_of(random_features(classes), 0.1)
+    p = memory.uniform()
+    assert p.tolist() == pytest.approx([1 / classes] * classes)
+    _, drawn = memory.sample(30000, p, torch.Generator().manual_seed(0))
+    assert (drawn.bincount() / 30000).tolist() == pytest.approx([1 / classes] * classes, abs=0.01)

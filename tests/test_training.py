@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from happycat.errors import HappycatError
-from happycat.training import Epoch, Schedule, Training
+from happycat.training import Epoch, Schedule, Training, ramp_up
 
 OPTIMIZERS = [("sgd", 0.05), ("adamw", 0.02)]
 
@@ -28,7 +28,7 @@ class Regression:
             "norm": nn.BatchNorm1d(3),  # has buffers, one of them an integer
         }
 
-    def run(self, training, schedule):
+    def run(self, training, schedule, later=0):
         def batches():
             return torch.randperm(40, generator=training.generator).split(10)
 
@@ -37,7 +37,7 @@ class Regression:
             found = self.modules["net"](self.modules["norm"](self.x[index] + noise))
             return {"fit": (found - self.y[index]).square().mean(), "size": 1e-3 * found.abs().mean()}
 
-        return training.run(self.modules, schedule, batches, loss)
+        return training.run(self.modules, schedule, batches, loss, later)
 
     def numbers(self):
         return {f"{m}/{k}": v.clone() for m, module in self.modules.items() for k, v in module.state_dict().items()}
@@ -229,3 +229,144 @@ def test_momentum_is_the_first_beta_of_adamw():
     m = 0.5 * 0.5 * 1 - 0.5 * 1  # β m₁ + (1 − β) g₂ with m₁ = ½
     second = m / (1 - 0.5**2)  # v̂ = 1
     assert weight.weight.item() == pytest.approx(start - 0.1 * (1 + second), abs=1e-5)
+
+
+# Several phases
+
+
+class TwoPhases:
+    """Learns, then averages with where it began and learns its own answers, with a head it did not have before.
+
+    What the second phase starts with depends on the first one's end, and on numbers drawn in between.
+    """
+
+    def __init__(self, plans, seed=0):
+        self.plans = plans
+        self.task = Regression(seed)
+        self.head = nn.Linear(3, 1)
+
+    def run(self, training):
+        x, net = self.task.x, self.task.modules["net"]
+        start = [p.detach().clone() for p in net.parameters()]
+        torch.rand(3, generator=training.generator)
+        yield from self.task.run(training, self.plans[0], later=self.plans[1].epochs)
+        with torch.no_grad():
+            pseudo_labels = net(x) + 0.1 * torch.randn(len(x), 1, generator=training.generator)
+            for now, then in zip(net.parameters(), start, strict=True):
+                now.lerp_(then, 0.3)
+            self.head.weight.copy_(torch.randn(1, 3, generator=training.generator))
+            self.head.bias.copy_(pseudo_labels.mean()[None])
+
+        def loss(index, epoch):
+            noise = 0.01 * torch.randn(len(index), 3, generator=training.generator)
+            found = self.head(x[index] + noise) + net(x[index])
+            return {"pseudo-labels": (found - pseudo_labels[index]).square().mean() * (1 + epoch)}
+
+        yield from training.run(
+            {"net": net, "head": self.head},
+            self.plans[1],
+            lambda: torch.randperm(40, generator=training.generator).split(10),
+            loss,
+        )
+
+    def numbers(self):
+        return {**self.task.numbers(), **{f"head/{k}": v.clone() for k, v in self.head.state_dict().items()}}
+
+
+def two_phases(optimizer, rate, seed=0):
+    return TwoPhases((schedule(optimizer, rate, epochs=3), schedule(optimizer, rate / 2, epochs=2)), seed)
+
+
+def copy_of(state):
+    return {name: value.clone() for name, value in state.items()}
+
+
+def test_epochs_are_counted_through_all_phases():
+    epochs = list(two_phases("sgd", 0.05).run(new_training()))
+    assert [(epoch.number, epoch.total) for epoch in epochs] == [(n, 5) for n in range(1, 6)]
+    assert [set(epoch.terms) for epoch in epochs] == [{"fit", "size"}] * 3 + [{"pseudo-labels"}] * 2
+
+
+def test_each_phase_has_its_own_rates_and_momentum():
+    weight = nn.Linear(1, 1, bias=False)
+    training, before, steps = new_training(), weight.weight.item(), []
+    plans = [schedule(rate=rate, epochs=2, floor=0.1, weight_decay=0.0) for rate in (0.1, 0.01)]
+    for plan in plans:
+        for _ in training.run({"w": weight}, plan, lambda: [None], lambda *_: {"slope": weight.weight.sum()}):
+            steps.append(before - weight.weight.item())
+            before = weight.weight.item()
+    # The first step of a phase has no momentum yet, the second 0.9 of the first one's gradient.
+    expected = [factor * plan.rate_at(epoch) for plan in plans for epoch, factor in enumerate((1, 1.9))]
+    assert steps == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("keep_after", [None, 2, 4])
+@pytest.mark.parametrize("stop_after", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("optimizer", "rate"), OPTIMIZERS)
+def test_phases_stopped_and_resumed_are_never_stopped(optimizer, rate, stop_after, keep_after):
+    def go(phases, training, until=None):
+        history = {}
+        for epoch in phases.run(training):
+            history[epoch.number] = epoch
+            if epoch.number == keep_after:
+                training.keep()
+            if epoch.number == until:
+                return copy_of(training.state), history
+        return phases.numbers(), history
+
+    expected, history = go(two_phases(optimizer, rate), new_training())
+    state, first_part = go(two_phases(optimizer, rate), new_training(), until=stop_after)
+    # What a method makes ready is the same as at a fresh start; the random stream is elsewhere.
+    fresh = two_phases(optimizer, rate)
+    found, second_part = go(fresh, new_training(resume=state, seed=1234))
+    assert_equal(found, expected)
+    assert {**first_part, **second_part} == history
+    assert list(second_part) == list(range(stop_after + 1, 6))
+
+
+@pytest.mark.parametrize("stops", [(1, 2), (2, 4), (3, 4), (4, 5)])
+def test_phases_can_be_resumed_again(stops):
+    expected, state = two_phases("sgd", 0.05), None
+    list(expected.run(new_training()))
+    for stop in stops:
+        training = new_training(resume=state, seed=stop if state else 5)
+        for epoch in two_phases("sgd", 0.05).run(training):
+            if epoch.number == stop:
+                state = copy_of(training.state)
+                break
+    found = two_phases("sgd", 0.05)
+    list(found.run(new_training(resume=state, seed=77)))
+    assert_equal(found.numbers(), expected.numbers())
+
+
+def test_a_state_of_the_second_phase_needs_nothing_of_the_first_but_its_start():
+    """Also in a file: the weights the first phase ended with are in it, whatever the modules were then."""
+    from safetensors.torch import load, save
+
+    expected, training, state = two_phases("adamw", 0.02), new_training(), None
+    for epoch in expected.run(training):
+        if epoch.number == 4:
+            state = load(save({name: value.contiguous() for name, value in training.state.items()}))
+    assert int(state["phase"]) == 1
+    assert int(state["epoch"]) == 4
+    before = copy_of(state)
+    ends = []
+    for _ in range(2):
+        again = two_phases("adamw", 0.02)
+        list(again.run(new_training(resume=state)))
+        ends.append(again.numbers())
+    assert_equal(ends[0], expected.numbers())
+    assert_equal(*ends)
+    assert_equal(state, before)
+
+
+# ramp_up
+
+
+def test_ramp_up_by_hand():
+    assert ramp_up(0, 10) == pytest.approx(math.exp(-5))
+    assert ramp_up(5, 10) == pytest.approx(math.exp(-1.25))
+    assert ramp_up(1, 3) == pytest.approx(math.exp(-5 * 4 / 9))
+    assert ramp_up(10, 10) == ramp_up(11, 10) == ramp_up(1, 1) == 1.0
+    values = [ramp_up(epoch, 15) for epoch in range(16)]
+    assert values == sorted(set(values))

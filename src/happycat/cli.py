@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 import torch
 import typer
@@ -26,6 +28,8 @@ from happycat.images import load as load_images
 from happycat.loop import LoopConfig
 from happycat.methods import METHODS
 from happycat.metrics import score_run
+from happycat.paper.catalogue import catalogue
+from happycat.paper.study import Setting, Study
 from happycat.run import Request, prepare, the_split
 from happycat.speed import measure_speed, speed_table
 from happycat.stages import Protocol, plan_text
@@ -80,29 +84,38 @@ def common(
     """happycat learns the classes you have labelled, then keeps discovering new ones in unlabelled images."""
 
 
-def values_of(*configs: type) -> Callable:
-    """Give a command a flag for each field of the config classes; the values given arrive as `values`."""
+def values_of(*configs: type, methods: bool = False) -> Callable:
+    """Give a command a flag for each field of the config classes; the values given arrive as `values`.
+
+    With `methods`, also one for each value that any method has.
+    """
+    owners = {name: config for name, (_, config) in METHODS.items()} if methods else {}
+    shared: dict[str, list[str]] = {}
+    for name, config in owners.items():
+        for f in fields(config):
+            shared.setdefault(f.name, []).append(name)
 
     def wrap(command: Callable) -> Callable:
         signature = inspect.signature(command, eval_str=True)
-        flags = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        for config in configs:
+        flags = {p.name: p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
+        for config in (*configs, *owners.values()):
             hints = get_type_hints(config)
             for f in fields(config):
-                text = f.metadata.get("help", "")
-                if f.default not in (MISSING, None):
-                    text += f" [{f.default}]"
-                flags.append(
+                text, default = f.metadata.get("help", ""), f.default
+                if default not in (MISSING, None, ()):
+                    text += f" [{default:.3g}]" if isinstance(default, float) else f" [{default}]"
+                if f.name in shared and len(shared[f.name]) < len(owners):
+                    text += f" ({', '.join(shared[f.name])})"
+                flags.setdefault(
+                    f.name,
                     inspect.Parameter(
                         f.name,
                         inspect.Parameter.KEYWORD_ONLY,
                         default=None,
-                        annotation=Annotated[
-                            hints[f.name] | None,
-                            typer.Option(help=text, show_default=False, rich_help_panel=config.__name__),
-                        ],
-                    )
+                        annotation=Annotated[_flag_type(hints[f.name]), typer.Option(help=text, show_default=False)],
+                    ),
                 )
+        flags = list(flags.values())
         command.__signature__ = signature.replace(parameters=flags)
         command.__annotations__ = {p.name: p.annotation for p in flags}
         return command
@@ -110,9 +123,21 @@ def values_of(*configs: type) -> Callable:
     return wrap
 
 
-def given(values: dict, config: type) -> dict:
-    """Those of the values that belong to `config` and were given."""
-    return {f.name: values[f.name] for f in fields(config) if values.get(f.name) is not None}
+def _flag_type(hint):
+    """The type of a flag: several values are a list on the command line, the flag repeated."""
+    return (list[get_args(hint)[0]] if get_origin(hint) is tuple else hint) | None
+
+
+def given(values: dict, *configs: type) -> dict:
+    """Those of the values that belong to the configs and were given."""
+    names = {f.name for config in configs for f in fields(config)}
+    found = {name: value for name, value in values.items() if name in names and value not in (None, [])}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def method_values(values: dict) -> dict:
+    """Those of the values that belong to any method and were given; one that the method lacks is its user's mistake."""
+    return given(values, *(config for _, config in METHODS.values()))
 
 
 def dataset_options(pairs: list[str] | None) -> dict[str, str]:
@@ -130,6 +155,11 @@ DatasetArgument = Annotated[str, typer.Argument(help="a data set's name (`happyc
 RootOption = Annotated[Path | None, typer.Option(help="where the data set lies [data]")]
 OptionOption = Annotated[list[str] | None, typer.Option("--option", help="a data set's option, key=value")]
 DownloadOption = Annotated[bool, typer.Option("--download", help="download the data set if it is not there")]
+BackboneOption = Annotated[str | None, typer.Option(help="a timm ViT (`happycat list`)")]
+WeightsOption = Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")]
+SizeOption = Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")]
+PrecisionOption = Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
 OrderOption = Annotated[
     str | None,
     typer.Option(help="a file of class names in the order they are met, or `seed` to shuffle [as published]"),
@@ -137,7 +167,7 @@ OrderOption = Annotated[
 
 
 @app.command()
-@values_of(Protocol, LoopConfig, *(config for _, config, _ in METHODS.values()))
+@values_of(Protocol, LoopConfig, methods=True)
 def bench(
     method: Annotated[str, typer.Argument(help="the method (`happycat list`)")],
     dataset: DatasetArgument,
@@ -148,22 +178,22 @@ def bench(
     download: DownloadOption = False,
     class_order: OrderOption = None,
     split: Annotated[Path | None, typer.Option(help="a split file to run on")] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="a run whose Stage-0 is taken as this one's")] = None,
     flavour: Annotated[str, typer.Option(help="which of the method's sets of values")] = "authors",
-    backbone: Annotated[str | None, typer.Option(help="a timm ViT (`happycat list`)")] = None,
-    weights: Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")] = None,
-    image_size: Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")] = None,
-    precision: Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto")] = "auto",
+    backbone: BackboneOption = None,
+    weights: WeightsOption = None,
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
     **values,
 ) -> None:
     """Run a method over all stages of a data set and score it."""
     options = dataset_options(option) | ({"download": True} if download else {})
-    config = METHODS[method][1] if method in METHODS else Protocol
     run(
         Request(
             method=method,
             flavour=flavour,
-            method_values=given(values, config),
+            method_values=method_values(values),
             dataset=dataset,
             root=root,
             dataset_options=options,
@@ -177,6 +207,7 @@ def bench(
             device=device,
             out=out_folder or Path("runs") / f"{method}-{Path(dataset).name}",
             resume=resume,
+            start=start,
             loop=LoopConfig(**given(values, LoopConfig)),
         )
     )
@@ -208,13 +239,10 @@ def run(request: Request) -> None:
     """Run it, print the table, draw the pictures."""
     started = time.monotonic()
     display = Display()
-    try:
+    with interruptible("the same command with --resume goes on from here"):
         loop = prepare(request, display)
         with loop.record:
             scores = loop.run()
-    except KeyboardInterrupt:
-        print("happycat: interrupted; the same command with --resume goes on from here", file=sys.stderr)
-        raise typer.Exit(130) from None
     title = f"{request.method} on {loop.images.name}, seed {request.loop.seed}"
     out.print(scores_table(scores, title))
     whole = score_run(scores)
@@ -227,13 +255,116 @@ def run(request: Request) -> None:
     out.print(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
 
 
+@app.command()
+@values_of(Protocol, LoopConfig, methods=True)
+def paper(
+    name: Annotated[str, typer.Argument(help="the experiment (`happycat list`)")],
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="a data set's name or a folder of images; repeat for more [the paper's]")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="how many runs at a time; they share the cores", min=1)] = 1,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="where the runs lie; experiments share them")] = Path(
+        "runs/paper"
+    ),
+    results: Annotated[Path | None, typer.Option(help="where tables and figures go [OUT/results]")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="only say what would be done and how long it would take")
+    ] = False,
+    paper_dataset: Annotated[
+        str | None, typer.Option(help="whose numbers of the paper to show beside [the data set's own]")
+    ] = None,
+    severity: Annotated[int, typer.Option(help="of `corruption`, 1 to 5", min=1, max=5)] = 2,
+    own_corruptions: Annotated[
+        bool, typer.Option("--own-corruptions", help="make CIFAR-100's corruptions here instead of reading CIFAR-100-C")
+    ] = False,
+    root: RootOption = None,
+    option: OptionOption = None,
+    download: DownloadOption = False,
+    class_order: OrderOption = None,
+    flavour: Annotated[str, typer.Option(help="which of the methods' sets of values")] = "authors",
+    backbone: BackboneOption = None,
+    weights: WeightsOption = None,
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    **values,
+) -> None:
+    """Run one of the paper's experiments: a table with the paper's numbers beside, and its figure.
+
+    Runs that are there already are not repeated, whichever experiment made them; one that was interrupted goes on.
+    """
+    experiments = catalogue(severity, own_corruptions)
+    if name not in experiments:
+        raise InputError(f"there is no experiment {name!r}; there are: {', '.join(experiments)}")
+    experiment = experiments[name]
+    loop = {"tokens": out_folder / "tokens", **given(values, LoopConfig), "keep_tokens": True}
+    common = Request(
+        method_values=method_values(values),
+        flavour=flavour,
+        dataset="",
+        root=root,
+        dataset_options=dataset_options(option) | ({"download": True} if download else {}),
+        protocol_values=given(values, Protocol),
+        class_order=class_order,
+        backbone=backbone,
+        weights=weights,
+        image_size=image_size,
+        precision=precision,
+        device=device,
+        out=out_folder,
+        loop=LoopConfig(**loop),
+    )
+    settings = [Setting(replace(common, dataset=one)) for one in dataset or experiment.datasets]
+    first = common.loop.seed
+    study = Study(
+        experiment.variants,
+        {setting.data.name: setting for setting in settings},
+        range(first, first + seeds),
+        out_folder,
+        {setting.data.name: paper_dataset or setting.data.name for setting in settings},
+    )
+    display = Display()
+    for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
+        out.print(line, soft_wrap=True)
+    if plan:
+        return
+    with interruptible("the same command goes on from here"):
+        study.carry_out(jobs, display)
+        made = experiment.report(study.results())
+    folder = results or out_folder / "results"
+    written = [path for file, table in made.tables.items() for path in table.write(folder, file)]
+    for table in made.tables.values():
+        out.print(table)
+    written += made.draw(folder)
+    out.print(f"written: {', '.join(str(path) for path in written)}", soft_wrap=True)
+    tokens = common.loop.tokens
+    if values.get("keep_tokens") is False:
+        shutil.rmtree(tokens, ignore_errors=True)
+    elif tokens.exists():
+        size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
+        line = f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done"
+        out.print(line, soft_wrap=True)
+
+
+@contextmanager
+def interruptible(advice: str) -> Iterator[None]:
+    """Turn Ctrl-C into one line and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"happycat: interrupted; {advice}", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 @app.command("list")
 def list_() -> None:
     """Show the methods, data sets and tested backbones."""
     for title, rows in (
-        ("Methods", [(name, _first_line(cls)) for name, (cls, _, _) in METHODS.items()]),
+        ("Methods", [(name, _first_line(cls)) for name, (cls, _) in METHODS.items()]),
         ("Data sets", [(name, _first_line(sys.modules[load.__module__])) for name, load in DATASETS.items()]),
         ("Tested backbones", TESTED.items()),
+        ("The paper's experiments", [(name, experiment.title) for name, experiment in catalogue().items()]),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
         for row in rows:
@@ -273,9 +404,9 @@ def speed(
     backbone: Annotated[
         str, typer.Option(help="a timm ViT; its weights do not matter here")
     ] = "vit_base_patch16_224.dino",
-    image_size: Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")] = None,
-    precision: Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto")] = "auto",
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
     seconds: Annotated[float, typer.Option(help="how long to measure each figure at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:

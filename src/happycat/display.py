@@ -17,7 +17,7 @@ class Display:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
 
     def note(self, text: str) -> None:
-        self.console.print(text, style="dim", markup=False)
+        self.console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def stage(self, title: str, scores: dict) -> None:
         """One line when a stage is over."""

@@ -8,14 +8,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
+from happycat.clustering import silhouettes
 from happycat.config import Checked, choice, setting
 from happycat.display import Display
 from happycat.images import Images
+from happycat.logs import Logs, open_logs
 from happycat.methods import Method
 from happycat.metrics import clustering_accuracy, score_stage
 from happycat.record import Record, prediction_rows
@@ -38,10 +42,14 @@ class LoopConfig(Checked):
     view_seed: int = setting(0, "of the views' crops", 0)
     fresh_views: bool = setting(False, "new crops each epoch, through the trunk, instead of stored tokens")
     cache_gb: float = setting(20.0, "most gigabytes of tokens a stage may store; fewer views are stored if need be", 0)
+    until: int | None = setting(None, "the stage to stop after; --resume goes on from there [the last]", 0)
+    num_new: str = choice("known", ("known", "silhouette"), "how many new classes a stage has: told, or estimated")
+    most_new: int | None = setting(None, "the most new classes that are considered [half of those known]", 2)
     select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
     tokens: Path | None = setting(None, "where token stores lie [in the run folder]")
     keep_tokens: bool = setting(False, "do not delete a stage's tokens when it ends")
     workers: int = setting(DEFAULT_WORKERS, "processes that read and crop images", 0)
+    log: tuple[str, ...] = setting((), "follow the run in tensorboard or wandb, besides the CSV files")
     checkpoint_seconds: float = setting(30.0, "how often the stage under way is put on disk", 0)
 
     def numbers(self) -> dict:
@@ -49,7 +57,7 @@ class LoopConfig(Checked):
         return {k: v for k, v in asdict(self).items() if k not in PACE}
 
 
-PACE = ("tokens", "keep_tokens", "workers", "checkpoint_seconds")
+PACE = ("until", "tokens", "keep_tokens", "workers", "log", "checkpoint_seconds")
 
 
 def seeded(*parts) -> torch.Generator:
@@ -76,8 +84,10 @@ class Loop:
         record: Record,
         config: LoopConfig,
         display: Display,
+        start: Record | None = None,
     ):
-        self.images, self.split, self.record = images, split, record
+        """`start` is a run whose Stage-0 takes the place of this one's."""
+        self.images, self.split, self.record, self.start = images, split, record, start
         self.trunk, self.scratch, self.method = trunk, scratch, method
         self.config, self.display = config, display
         self.device = trunk.mean.device
@@ -91,22 +101,36 @@ class Loop:
         """Run what is left; returns the scores of all stages."""
         done, stages = len(self.record.stage_scores()), range(len(self.split.stages) + 1)
         if done:
-            self.method.load_state_dict(self.record.load_state(done - 1))
-            if self.scratch:
-                self.trunk.model.load_state_dict(self.record.load_state(0, "trunk"))
-        if done or not self.scratch:
+            self.load(self.record, done - 1)
+        elif self.start:
+            self.load(self.start, 0)
+        elif not self.scratch:
             self.fingerprint = self.trunk.fingerprint()
         self._announce()
         for stage in stages[:done]:
             self._forget(self._pictures(stage), self.config.views)  # a kill may have come between
-        for stage in stages[done:]:
-            self._run_stage(stage)
-        for stage in stages:
-            self._forget(test_pictures(self.images, self.split, stage)[0], 0)
+        last = len(self.split.stages) if self.config.until is None else self.config.until
+        with self._open_logs() as self.logs:
+            for stage in stages[done : last + 1]:
+                self._run_stage(stage)
+        if len(self.record.stage_scores()) == len(stages):
+            for stage in stages:
+                self._forget(test_pictures(self.images, self.split, stage)[0], 0)
         return self.record.stage_scores()
 
+    def _open_logs(self) -> Logs:
+        record = self.record
+        return open_logs(self.config.log, record.folder, record.about(), record.epochs(), record.stage_scores())
+
+    def load(self, record: Record, stage: int) -> None:
+        """Make the model what it was after a stage of that run."""
+        self.method.load_state_dict(record.load_state(stage))
+        if self.scratch:
+            self.trunk.model.load_state_dict(record.load_state(0, "trunk"))
+        self.fingerprint = self.trunk.fingerprint()
+
     def _run_stage(self, stage: int) -> None:
-        pictures, scratch = self._pictures(stage), self.scratch and stage == 0
+        pictures, scratch = self._pictures(stage), self._trains_trunk(stage)
         if scratch:
             self.trunk.thaw()
         served = Unlabelled(self._views(pictures, stage_name(stage), self.config.views, fresh=scratch))
@@ -121,6 +145,10 @@ class Loop:
         self._finish(stage, served, pictures)
         self._forget(pictures, self.config.views)
 
+    def _trains_trunk(self, stage: int) -> bool:
+        """A backbone from scratch is trained at Stage-0, unless that was done by another run."""
+        return self.scratch and stage == 0 and self.start is None
+
     # What is served
 
     def _pictures(self, stage: int) -> Subset:
@@ -133,7 +161,7 @@ class Loop:
         for stage in range(len(self.split.stages) + 1):
             pictures, new = self._pictures(stage), self.split.num_seen(0) if stage == 0 else self.split.num_new(stage)
             line = f"{stage_name(stage)}: {new} {'new' if stage else 'labelled'} classes, {len(pictures)} images"
-            if self.config.fresh_views or (self.scratch and stage == 0):
+            if self.config.fresh_views or self._trains_trunk(stage):
                 self.display.note(f"{line}, fresh views")
             else:
                 recipe = self._store(pictures, self.config.views).recipe
@@ -164,11 +192,12 @@ class Loop:
     # Training
 
     def _train(self, stage: int, served: Unlabelled) -> None:
-        training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage))
+        training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage)
         if stage == 0:
-            epochs = self.method.fit(served, training)
+            fitted = () if self.start else self.method.fit(served, training)
+            epochs = chain(fitted, self.method.rehearse(served, training))
         else:
-            epochs = self.method.discover(served, self.split.num_new(stage), training)
+            epochs = self.method.discover(served, self._num_new(stage, served), training)
         saved = time.monotonic()
         with self._epoch_bar(stage) as tell:
             for epoch in epochs:
@@ -177,11 +206,23 @@ class Loop:
                     more["test_all"] = self._test_accuracy(stage)
                     if more["test_all"] > self._best_so_far(stage):
                         training.keep()
-                self.record.epoch(stage, epoch.number, epoch.terms, **more)
+                self.logs.epoch(self.record.epoch(stage, epoch.number, epoch.terms, **more))
                 tell(epoch)
                 if time.monotonic() - saved >= self.config.checkpoint_seconds:
                     self.record.save_checkpoint(stage, training.state)
                     saved = time.monotonic()
+
+    def _num_new(self, stage: int, served: Unlabelled) -> int:
+        """How many new classes the stage has: told by the split, or the number with the best silhouette."""
+        if self.config.num_new == "known":
+            return self.split.num_new(stage)
+        known = self.method.num_classes
+        most = min(self.config.most_new or max(2, known // 2), len(served) - known - 1)
+        features = normalize(self.method.features(served), dim=-1)
+        scores = silhouettes(features, range(known + 1, known + most + 1))
+        number = 1 + int(np.argmax(scores))
+        self.display.note(f"{stage_name(stage)}: {number} new classes estimated")
+        return number
 
     @contextmanager
     def _epoch_bar(self, stage: int) -> Iterator:
@@ -201,13 +242,17 @@ class Loop:
 
     # Evaluation
 
+    def served_test(self, stage: int, images: Images) -> tuple[Unlabelled, Subset, np.ndarray]:
+        """The test images of the classes that a stage brings, as they are served, and their class ids."""
+        pictures, ids = test_pictures(images, self.split, stage)
+        still_changing = self.scratch and not self.fingerprint
+        served = Unlabelled(self._views(pictures, f"{stage_name(stage)}: test", 0, fresh=still_changing))
+        return served, pictures, ids
+
     def _test(self, stage: int) -> tuple[np.ndarray, list[str], np.ndarray]:
         """Probabilities, keys and class ids of the test images of all classes seen."""
         for t in range(len(self.test_sets), stage + 1):
-            pictures, ids = test_pictures(self.images, self.split, t)
-            still_changing = self.scratch and not self.fingerprint
-            served = Unlabelled(self._views(pictures, f"{stage_name(t)}: test", 0, fresh=still_changing))
-            self.test_sets.append((served, pictures, ids))
+            self.test_sets.append(self.served_test(t, self.images))
         sets = self.test_sets[: stage + 1]
         probabilities = torch.cat([self.method.predict_all(served) for served, _, _ in sets])
         keys = [key for _, pictures, _ in sets for key in pictures.keys]
@@ -243,12 +288,14 @@ class Loop:
                 {"class": int(c), **row} for c, row in zip(targets, prediction_rows(keys, probabilities), strict=True)
             ],
         )
+        self.logs.stage(stage, scores)
         self.display.stage(stage_name(stage), scores)
 
     def _describe(self, stage: int) -> dict:
         """The model in words: its classes with their stable ids, its values, its trunk."""
-        sizes = [0, *(self.split.num_seen(t) for t in range(stage + 1))]
-        counts = self.method.class_counts()
+        counts, num_base = self.method.class_counts(), self.split.num_seen(0)
+        stages = [c["stage"] for c in self.record.model(stage - 1)["classes"]] if stage else []
+        stages += [stage] * (self.method.num_classes - len(stages))
         return {
             "method": type(self.method).__name__.lower(),
             "config": asdict(self.method.config),
@@ -260,8 +307,8 @@ class Loop:
             "classes": [
                 {
                     "id": c,
-                    "name": self.split.classes[c] if c < sizes[1] else None,
-                    "stage": next(t for t in range(stage + 1) if c < sizes[t + 1]),
+                    "name": self.split.classes[c] if c < num_base else None,
+                    "stage": stages[c],
                     "images": counts[c],
                 }
                 for c in range(self.method.num_classes)

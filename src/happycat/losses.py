@@ -73,6 +73,54 @@ def _share(p: Tensor) -> Tensor:
     return p / p.sum().clamp_min(torch.finfo(p.dtype).eps)
 
 
+def prior_between(marginal: Tensor, num_old: int, new_share: float) -> Tensor:
+    """Cross-entropy of the marginal's old and new mass with the true shares: −s_old log p̄_old − s_new log p̄_new.
+
+    In the paper's analysis it takes the place of the entropy "between", for a marginal (K,).
+    """
+    tiny = torch.finfo(marginal.dtype).tiny
+    old, new = marginal[:num_old].sum().clamp_min(tiny), marginal[num_old:].sum().clamp_min(tiny)
+    return -(1 - new_share) * old.log() - new_share * new.log()
+
+
 def feature_distillation(features: Tensor, before: Tensor) -> Tensor:
     """Mean of 1 − cos(f^t(x), f^{t−1}(x)) over the batch, (B, D) each (L_kd)."""
     return (1 - cosine_similarity(features, before, dim=-1)).mean()
+
+
+def answer_distillation(now: Tensor, then: Tensor) -> Tensor:
+    """−mean_i Σ_c softmax(then)_c log softmax(now)_c, logits (B, K) each (LwF); `then` has no gradient."""
+    return -(then.detach().softmax(1) * log_softmax(now, dim=1)).sum(1).mean()
+
+
+def pair_agreement(first: Tensor, second: Tensor, alike: Tensor) -> Tensor:
+    """Binary cross-entropy of "same class" over all pairs; probabilities (B, K) each, `alike` (B, B) bool.
+
+    With s_ij = p_i·p′_j the probability of the same class:
+    −mean_ij [ a_ij log s_ij + (1 − a_ij) log(1 − s_ij) ]
+    """
+    same = (first @ second.T).clamp(1e-7, 1 - 1e-7)
+    return -torch.where(alike, same.log(), (1 - same).log()).mean()
+
+
+def neighbour_contrast(first: Tensor, second: Tensor, similarity: float, temperature: float) -> Tensor | None:
+    """Contrast of two views, unit vectors (B, D) each, whose positives are soft neighbours (MetaGCD).
+
+    With S_ij the largest cosine between a view of i and one of j, N(i) = {j: S_ij ≥ `similarity`},
+    w_ij = softmax_{j∈N(i)}(S_ij) divided by its largest, and h the views of the images that have a neighbour:
+    −mean_i 1/|P(i)| Σ_{q∈P(i)} w_iq log [ exp(h_i·h_q/τ) / Σ_{n≠i} exp(h_i·h_n/τ) ],
+    where P(i) are the views of N(i) without i itself. None if no image has a neighbour.
+    """
+    cosines = torch.stack([a @ b.T for a in (first, second) for b in (first, second)]).detach().amax(0)
+    near = (cosines >= similarity).fill_diagonal_(True)
+    kept = near.sum(1) > 1
+    if not kept.any():
+        return None
+    near, cosines = near[kept][:, kept], cosines[kept][:, kept]
+    weights = cosines.masked_fill(~near, -torch.inf).softmax(1)
+    weights = (weights / weights.amax(1, keepdim=True)).repeat(2, 2)
+    h = torch.cat([first[kept], second[kept]])
+    itself = torch.eye(len(h), dtype=torch.bool, device=h.device)
+    log_shares = log_softmax((h @ h.T / temperature).masked_fill(itself, -torch.inf), dim=1)
+    positive = near.repeat(2, 2) & ~itself
+    return -((weights * log_shares).masked_fill(~positive, 0).sum(1) / positive.sum(1)).mean()

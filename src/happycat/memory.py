@@ -7,6 +7,19 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 
+def class_means(features: Tensor, labels: Tensor, fallback: Tensor) -> tuple[Tensor, Tensor]:
+    """Unit means (K, D) of the features (N, D) of classes 0…K−1, and how many there are of each, (K,).
+
+    A class without any takes its row of `fallback` (K, D); a label outside 0…K−1 counts for none.
+    """
+    rows, counts = [], []
+    for c in range(len(fallback)):
+        members = features[labels == c]
+        rows.append(members.mean(0) if len(members) else fallback[c])
+        counts.append(len(members))
+    return normalize(torch.stack(rows), dim=-1), torch.tensor(counts, device=features.device)
+
+
 class ClassMemory(nn.Module):
     """Prototypes μ (K, D) of unit length, one radius r, and how many images each class was learned from.
 
@@ -29,14 +42,17 @@ class ClassMemory(nn.Module):
         `features` (N, D) are made unit; μ_c is the unit mean of class c's. A class without an image takes
         its row of `fallback`.
         """
-        features, first = normalize(features, dim=-1), self.num_classes
-        rows, counts = [], []
-        for c in range(len(fallback)):
-            members = features[labels == first + c]
-            rows.append(members.mean(0) if len(members) else fallback[c])
-            counts.append(len(members))
-        self.prototypes = torch.cat([self.prototypes, normalize(torch.stack(rows), dim=-1)])
-        self.counts = torch.cat([self.counts, torch.tensor(counts, device=self.counts.device)])
+        rows, counts = class_means(normalize(features, dim=-1), labels - self.num_classes, fallback)
+        self.prototypes = torch.cat([self.prototypes, rows])
+        self.counts = torch.cat([self.counts, counts])
+
+    def replace(self, prototypes: Tensor, counts: Tensor) -> None:
+        """Take these prototypes (K, D) and counts (K,) for those before."""
+        self.prototypes, self.counts = prototypes, counts
+
+    def similarity(self, features: Tensor) -> Tensor:
+        """The cosine of each of the features (N, D) with the nearest prototype, (N,)."""
+        return (normalize(features, dim=-1) @ self.prototypes.T).amax(1)
 
     def measure_radius(self, features: Tensor, labels: Tensor) -> None:
         """Set r from Stage-0: r² = mean over the classes of Tr(Σ_c)/D, of unit features."""
@@ -52,6 +68,10 @@ class ClassMemory(nn.Module):
         cosines = normalize(self.prototypes, dim=-1) @ normalize(self.prototypes, dim=-1).T
         h = (cosines.sum(1) - cosines.diagonal()) / max(1, self.num_classes - 1)
         return (h / temperature).softmax(0)
+
+    def uniform(self) -> Tensor:
+        """The distribution that draws every class as often, (K,)."""
+        return torch.full((self.num_classes,), 1 / self.num_classes)
 
     def sample(self, number: int, distribution: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """`number` features z ~ N(μ_c, r² I), (number, D), and their classes c ~ distribution."""

@@ -4,8 +4,9 @@ RUN/run.json            method, values, data, seed, versions
     split.json          which images are served when
     epochs.jsonl        a line per epoch: its loss terms
     stages.jsonl        a line per stage: its scores
+    epochs.csv, stages.csv   the same for a spreadsheet
     stages/2/           all of stage 2, there as a whole or not at all:
-        model.safetensors, model.json, scores.json, found.json, predictions.csv
+        model.safetensors, model.json, scores.json, assigned.csv, predictions.csv
     checkpoint.safetensors   the stage under way, between two epochs
 """
 
@@ -20,16 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-
-try:
-    import fcntl
-except ImportError:  # Windows: two processes on one run folder are not noticed there
-    fcntl = None
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.disk import read_json, replacing, storage_errors, sync, write_json, write_text
+from happycat.disk import fcntl, read_json, replacing, storage_errors, sync, write_json, write_text
 from happycat.errors import InputError, StorageError
 from happycat.stages import Split
 
@@ -111,11 +107,12 @@ class Record:
 
     # Epochs
 
-    def epoch(self, stage: int, number: int, terms: dict[str, float], **more) -> None:
-        """Add a line for an epoch."""
-        line = json.dumps({"stage": stage, "epoch": number, "loss": sum(terms.values()), "terms": terms, **more})
+    def epoch(self, stage: int, number: int, terms: dict[str, float], **more) -> dict:
+        """Add a line for an epoch, and return what it holds."""
+        line = {"stage": stage, "epoch": number, "loss": sum(terms.values()), "terms": terms, **more}
         with storage_errors(self.folder), open(self.folder / "epochs.jsonl", "a") as file:
-            file.write(line + "\n")
+            file.write(json.dumps(line) + "\n")
+        return line
 
     def epochs(self) -> list[dict]:
         """The lines of all recorded epochs; a torn last line is left out."""
@@ -166,6 +163,16 @@ class Record:
 
     # Finished stages
 
+    def adopt(self, other: Record, method: str, config: dict) -> None:
+        """Take Stage-0 of another run for this one's; the tensors, scores and predictions are the same."""
+        folder, temporary = self.stage_folder(0), self.stage_folder(0).with_name(".0.partial")
+        with storage_errors(folder):
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copytree(other.stage_folder(0), temporary)
+            write_json(temporary / "model.json", {**other.model(0), "method": method, "config": config})
+            self._put_in_place(temporary, folder)
+        self._write_stage_lines()
+
     def stage_folder(self, stage: int) -> Path:
         return self.folder / "stages" / str(stage)
 
@@ -194,13 +201,16 @@ class Record:
             write_json(temporary / "scores.json", scores)
             _write_csv(temporary / "assigned.csv", assigned)
             _write_csv(temporary / "predictions.csv", predictions)
-            for path in temporary.iterdir():
-                sync(path)
-            sync(temporary)
-            os.rename(temporary, folder)
-            sync(folder.parent)
+            self._put_in_place(temporary, folder)
         self._checkpoint.unlink(missing_ok=True)
         self._write_stage_lines()
+
+    def _put_in_place(self, temporary: Path, folder: Path) -> None:
+        for path in temporary.iterdir():
+            sync(path)
+        sync(temporary)
+        os.rename(temporary, folder)
+        sync(folder.parent)
 
     def stage_scores(self) -> list[dict]:
         """The scores of the finished stages, in order."""

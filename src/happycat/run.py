@@ -16,8 +16,9 @@ from happycat import images
 from happycat.display import Display
 from happycat.errors import InputError
 from happycat.images.pictures import ArrayPictures, Images
+from happycat.logs import check_logs
 from happycat.loop import Loop, LoopConfig, seeded
-from happycat.methods import METHODS
+from happycat.methods import FLAVOURS, METHODS, Method, MethodConfig
 from happycat.record import Record
 from happycat.stages import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.tail import Tail
@@ -46,6 +47,7 @@ class Request:
     device: str = "auto"
     out: Path
     resume: bool = False
+    start: Path | None = None  # a run whose Stage-0 is taken
     loop: LoopConfig = field(default_factory=LoopConfig)
 
 
@@ -56,34 +58,72 @@ def prepare(request: Request, display: Display) -> Loop:
     split = the_split(request, data)
     check_split(split, config.batch_size)
     backbone = request.backbone or default_backbone(data)
-    trunk, tail = build(request, backbone)
     loop = request.loop
+    check_logs(loop.log)
+    trunk, tail = build(request, backbone)
     if backbone in SCRATCH:
         loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
-    about = describe(request, config, data, trunk, loop)
+    start = None
+    if request.start is not None:
+        start = Record(request.start)
+        config = check_start(start, method_class, config, request.method_values, split, trunk, backbone in SCRATCH)
+    about = describe(request, config, data, trunk, loop, start)
+    record = Record.open(request.out, about, split, request.resume)
+    if start and not method_class.rehearses and not record.stage_scores():
+        record.adopt(start, request.method, asdict(config))
     return Loop(
         images=data,
         split=split,
         trunk=trunk,
         scratch=backbone in SCRATCH,
         method=method_class(tail, config).to(trunk.mean.device),
-        record=Record.open(request.out, about, split, request.resume),
+        record=record,
         config=loop,
         display=display,
+        start=start,
     )
+
+
+def check_start(
+    start: Record,
+    method_class: type[Method],
+    config: MethodConfig,
+    given: dict,
+    split: Split,
+    trunk: Trunk,
+    scratch: bool,
+) -> MethodConfig:
+    """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
+    numbers, folder = start.about()["numbers"], start.folder
+    other, _ = METHODS[numbers["method"]]
+    if other.family != method_class.family:
+        raise InputError(f"{folder} is a run of {numbers['method']}, whose Stage-0 is of another kind")
+    if not start.stage_scores():
+        raise InputError(f"{folder} has not finished Stage-0 yet")
+    theirs = Split.read(folder / "split.json")
+    if (theirs.labelled, theirs.classes[: theirs.protocol.base_classes]) != (
+        split.labelled,
+        split.classes[: split.protocol.base_classes],
+    ):
+        raise InputError(f"{folder} has other labelled images; start from a run with the same data and protocol")
+    if not scratch and numbers["trunk"] != trunk.fingerprint():
+        raise InputError(f"{folder} has another backbone, image size or precision; start from a run with the same")
+    if base := [name for name in given if name.startswith("base_")]:
+        raise InputError(f"{base[0]} has no meaning here: Stage-0 is that of {folder}")
+    return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
 
 
 def method_config(name: str, flavour: str, dataset: str, changes: dict):
     """The method's class, and its flavour's values for the data set with some changed."""
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
-    method_class, config_class, flavours = METHODS[name]
-    if flavour not in flavours:
-        raise InputError(f"{name} has no flavour {flavour!r}; it has: {', '.join(flavours)}")
+    method_class, config_class = METHODS[name]
+    if flavour not in FLAVOURS:
+        raise InputError(f"there is no flavour {flavour!r}; there are: {', '.join(FLAVOURS)}")
     known = {f.name for f in fields(config_class)}
     if unknown := [key for key in changes if key not in known]:
         raise InputError(f"{name} has no value {unknown[0]!r}")
-    return method_class, replace(flavours[flavour](dataset), **changes)
+    return method_class, replace(getattr(config_class, flavour)(dataset), **changes)
 
 
 def the_split(request: Request, data: Images) -> Split:
@@ -139,7 +179,9 @@ def choose_precision(name: str | None, device: torch.device) -> torch.dtype:
     return PRECISIONS[name]
 
 
-def describe(request: Request, config, data: Images, trunk: Trunk, loop: LoopConfig) -> dict:
+def describe(
+    request: Request, config: MethodConfig, data: Images, trunk: Trunk, loop: LoopConfig, start: Record | None
+) -> dict:
     """What goes into run.json; `numbers` is what must not change when a run is resumed."""
     packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
     return {
@@ -153,6 +195,7 @@ def describe(request: Request, config, data: Images, trunk: Trunk, loop: LoopCon
             "backbone": trunk.name,
             "image_size": trunk.image_size,
             "trunk": trunk.fingerprint(),
+            "start": start.model(0)["sha256"] if start else None,
         },
         "flavour": request.flavour,
         "weights": str(request.weights) if request.weights else None,

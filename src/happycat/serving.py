@@ -119,10 +119,11 @@ class Unlabelled:
     def __len__(self) -> int:
         return len(self.views)
 
-    def batches(self, size: int, generator: torch.Generator) -> Iterator[Batch]:
-        """One epoch: every image at most once, in random order, full batches only."""
-        order = torch.randperm(len(self), generator=generator)
-        full = order[: len(self) // size * size]
+    def batches(self, size: int, generator: torch.Generator, among: Tensor | None = None) -> Iterator[Batch]:
+        """One epoch: every image (of those `among`) at most once, in random order, full batches only."""
+        among = torch.arange(len(self)) if among is None else among
+        order = among[torch.randperm(len(among), generator=generator)]
+        full = order[: len(among) // size * size]
         yield from self.views.batches(list(full.split(size)), generator)
 
 

@@ -232,3 +232,11 @@ def _loader_speed(plan: ViewPlan, seconds: float) -> float:
                     yield views.shape[1]
 
         return _rate(steps(), min(seconds, 3.0))
+
+
+def quick_rates(trunk: Trunk, tail: Tail) -> tuple[float, float]:
+    """About how many views per second the trunk extracts and a method trains on stored tokens; takes seconds."""
+    pictures, plan = ArrayPictures(_noise(trunk.image_size).pixels[:BATCH]), ViewPlan(image_size=trunk.image_size)
+    extraction = _trunk_speed(trunk, ArrayPictures(pictures.pixels[:16]), 1.0)
+    with _stored(trunk, pictures, plan) as views:
+        return extraction, _rate(_happy_steps(tail, views), 2.0)

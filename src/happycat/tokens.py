@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from happycat.disk import read_json, storage_errors, sync, write_json
+from happycat.disk import locked, read_json, storage_errors, sync, write_json
 from happycat.errors import InputError, StorageError
 from happycat.images.pictures import Pictures
 from happycat.trunk import Tokens, Trunk
@@ -105,13 +105,23 @@ class TokenStore:
     ) -> None:
         """Extract what is not there yet; `advance(n)` is told of every n pictures that are.
 
-        What an earlier, interrupted call wrote is verified and kept.
+        What an earlier, interrupted call wrote is verified and kept. Of several processes that want the same
+        tokens one extracts them, the others wait.
         """
-        done = self._prepare()
-        advance(done)
-        if done < self.recipe.num_pictures:
-            self._extract(trunk, pictures, plan, workers, done, advance)
-        self._open()
+        with storage_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder / ".lock"):
+            done = self._prepare()
+            advance(done)
+            if done < self.recipe.num_pictures:
+                self._extract(trunk, pictures, plan, workers, done, advance)
+            self._open()
+
+    def recorded(self) -> int:
+        """How many pictures are on disk, without a look at their checksums."""
+        points = self.folder / "points.jsonl"
+        lines = points.read_text().splitlines() if points.exists() else []
+        return sum(json.loads(line)["pictures"] for line in lines)
 
     def adopt(self, tokens: Tensor, cls: Tensor) -> None:
         """Take tokens that are there already, (num_pictures·(V+1), N, D) and (…, D), for the whole store."""

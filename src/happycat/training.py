@@ -38,16 +38,26 @@ class Schedule:
         return low + (self.rate - low) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
 
+def ramp_up(epoch: int, length: int) -> float:
+    """exp(−5 (1 − e/L)²), a weight that grows from nearly 0 to 1 over the first `length` epochs (from 0)."""
+    return math.exp(-5 * (1 - min(1.0, epoch / length)) ** 2)
+
+
 class Training:
     """Trains modules; `state` between two epochs is all that is needed to go on with the third.
 
     A method makes its modules ready, as it would for a fresh start, and calls `run`: a Training that was
-    given an earlier `state` puts everything where it was then and goes on from there.
+    given an earlier `state` puts everything where it was then and goes on from there. A method that trains
+    in several phases calls `run` for each: those that are over are not run again, but end as they ended.
     """
 
-    def __init__(self, generator: torch.Generator, resume: dict[str, Tensor] | None = None):
+    def __init__(self, generator: torch.Generator, resume: dict[str, Tensor] | None = None, stage: int = 0):
         self.generator = generator
+        self.stage = stage
         self._resume = resume
+        self._phase = 0
+        self._before = 0  # epochs of the phases that are over
+        self._over: dict[str, Tensor] = {}  # what those phases ended with
         self._kept: dict[str, Tensor] = {}
 
     def run(
@@ -56,21 +66,38 @@ class Training:
         schedule: Schedule,
         batches: Callable[[], Iterable],
         loss: Callable[[object, int], dict[str, Tensor]],
+        later: int = 0,
     ) -> Iterator[Epoch]:
-        """Yield after each epoch; `loss(batch, epoch)` gives the weighted terms, whose sum is minimised."""
+        """Yield after each epoch; `loss(batch, epoch)` gives the weighted terms, whose sum is minimised.
+
+        `later` is how many epochs the phases to come will have.
+        """
         self._modules = modules
         self._optimizer = _optimizer(modules, schedule)
         self._epoch = 0
         if self._resume is not None:
-            self._load(self._resume)
+            if self._phase < int(self._resume["phase"]):
+                self._put(_below(self._resume, f"over/{self._phase}/"))
+                self._epoch = schedule.epochs
+            else:
+                self._load(self._resume)
+                self._resume = None
         while self._epoch < schedule.epochs:
             for group in self._optimizer.param_groups:
                 group["lr"] = schedule.rate_at(self._epoch)
             terms = self._one_epoch(batches(), loss)
             self._epoch += 1
-            yield Epoch(self._epoch, schedule.epochs, terms)
+            yield Epoch(self._before + self._epoch, self._before + schedule.epochs + later, terms)
         if self._kept:
             self._put(self._kept)
+            self._kept = {}
+        self._end_phase()
+
+    def _end_phase(self) -> None:
+        ended = {"generator": self.generator.get_state(), **self._tensors()}
+        self._over.update({f"over/{self._phase}/{name}": tensor.clone() for name, tensor in ended.items()})
+        self._before += self._epoch
+        self._phase += 1
 
     def keep(self) -> None:
         """Make the modules as they are now the result, whatever the remaining epochs bring."""
@@ -96,9 +123,11 @@ class Training:
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on, as named tensors."""
         tensors = {
-            "epoch": torch.tensor(self._epoch),
+            "epoch": torch.tensor(self._before + self._epoch),
+            "phase": torch.tensor(self._phase),
             "generator": self.generator.get_state(),
             **self._tensors(),
+            **self._over,
         }
         tensors.update({f"kept/{name}": tensor for name, tensor in self._kept.items()})
         for i, parameter in enumerate(self._parameters()):
@@ -107,13 +136,11 @@ class Training:
         return tensors
 
     def _load(self, tensors: dict[str, Tensor]) -> None:
-        self._epoch = int(tensors["epoch"])
-        self.generator.set_state(tensors["generator"])
+        self._epoch = int(tensors["epoch"]) - self._before
         self._put(tensors)
-        self._kept = {name.removeprefix("kept/"): value for name, value in tensors.items() if name.startswith("kept/")}
+        self._kept = _below(tensors, "kept/")
         for i, parameter in enumerate(self._parameters()):
-            prefix = f"optimizer/{i}/"
-            state = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            state = _below(tensors, f"optimizer/{i}/")
             # Adam counts its steps on the CPU; everything else lives where the parameter does.
             self._optimizer.state[parameter] = {
                 k: v.clone() if k == "step" else v.to(parameter.device, copy=True) for k, v in state.items()
@@ -128,12 +155,18 @@ class Training:
         }
 
     def _put(self, tensors: dict[str, Tensor]) -> None:
+        if "generator" in tensors:
+            self.generator.set_state(tensors["generator"])
         with torch.no_grad():
             for name, own in self._tensors().items():
                 own.copy_(tensors[name])
 
     def _parameters(self) -> list[nn.Parameter]:
         return [p for group in self._optimizer.param_groups for p in group["params"]]
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.optim.Optimizer:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields
+from functools import partial
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -9,14 +14,25 @@ import torch
 from conftest import small_vit
 from happycat.images.pictures import ArrayPictures
 from happycat.methods import METHODS
-from happycat.serving import FreshViews, Labelled, Unlabelled
+from happycat.metrics import Accuracy, clustering_accuracy
+from happycat.serving import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.stages import Subset
 from happycat.tail import Tail
+from happycat.tokens import Recipe, TokenStore
 from happycat.training import Training
 from happycat.trunk import Trunk
 from happycat.views import ViewPlan
 
-SMALL = {"base_epochs": 2, "epochs": 2, "batch_size": 8, "projector_hidden": 8, "projector_out": 4}
+SMALL = {
+    "base_epochs": 2,
+    "epochs": 2,
+    "batch_size": 8,
+    "projector_hidden": 8,
+    "projector_out": 4,
+    "tasks": 2,
+    "task_stages": 1,
+    "inner_epochs": 1,
+}
 NUM_BASE, NUM_NEW, PER_CLASS = 3, 2, 8
 
 
@@ -26,7 +42,7 @@ def backbone() -> tuple[Trunk, Tail]:
     return Trunk(model, "small", (0.5,) * 3, (0.25,) * 3), tail
 
 
-def views(trunk: Trunk, classes: range, per_class: int = PER_CLASS) -> FreshViews:
+def views(trunk: Trunk, classes: Iterable[int], per_class: int = PER_CLASS) -> FreshViews:
     """Pictures of one colour a class, the corners of the colour cube, with noise."""
     random = np.random.default_rng(1)
     colours = 48 + 160 * np.array([[c >> 2 & 1, c >> 1 & 1, c & 1] for c in range(8)])
@@ -37,23 +53,39 @@ def views(trunk: Trunk, classes: range, per_class: int = PER_CLASS) -> FreshView
     return FreshViews(trunk, Subset(pictures, list(pictures.keys)), ViewPlan(image_size=16), workers=0)
 
 
+def small(config_class, **changes):
+    """A method's values, small where it has them."""
+    known = {f.name for f in fields(config_class)}
+    return config_class(**{name: value for name, value in {**SMALL, **changes}.items() if name in known})
+
+
+def build(name: str, **changes):
+    """A fresh method, and what serves it."""
+    method_class, config_class = METHODS[name]
+    trunk, tail = backbone()
+    labels = torch.arange(NUM_BASE).repeat_interleave(PER_CLASS)
+    labelled = Labelled(views(trunk, range(NUM_BASE)), labels)
+    unlabelled = Unlabelled(views(trunk, range(1, NUM_BASE + NUM_NEW)))
+    return method_class(tail, small(config_class, **changes)), labelled, unlabelled
+
+
 @pytest.fixture(params=METHODS)
 def make(request):
-    """A fresh method, and what serves it."""
-    method_class, config_class, _ = METHODS[request.param]
-
-    def build():
-        trunk, tail = backbone()
-        labels = torch.arange(NUM_BASE).repeat_interleave(PER_CLASS)
-        labelled = Labelled(views(trunk, range(NUM_BASE)), labels)
-        unlabelled = Unlabelled(views(trunk, range(1, NUM_BASE + NUM_NEW)))
-        return method_class(tail, config_class(**SMALL)), labelled, unlabelled
-
-    return build
+    return partial(build, request.param)
 
 
 def training(seed: int = 0) -> Training:
     return Training(torch.Generator().manual_seed(seed))
+
+
+def copied(state: dict) -> dict:
+    return {name: value.clone() for name, value in state.items()}
+
+
+def assert_same(found: dict, expected: dict) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
 
 
 def through(make, per_class=PER_CLASS):
@@ -64,11 +96,30 @@ def through(make, per_class=PER_CLASS):
     return method, unlabelled
 
 
+# For the tests of one method: two new colours that are unlike the labelled ones
+FAR_COLOURS = (0, 1, 2, 3, 7)
+TRAINED = {"base_epochs": 30, "epochs": 20, "batch_size": 16, "rate": 0.03, "top_dimensions": 2, "ramp_epochs": 5}
+
+
+def after_stage_0(name: str, **changes):
+    """A method after Stage-0, and the images of a stage with all the old colours and two new ones."""
+    method, labelled, _ = build(name, **changes)
+    list(method.fit(labelled, training()))
+    return method, labelled, Unlabelled(views(labelled.views.trunk, FAR_COLOURS))
+
+
+def accuracy_on(method, unlabelled) -> Accuracy:
+    """Of pictures of NUM_BASE old colours and NUM_NEW new ones."""
+    targets = torch.arange(NUM_BASE + NUM_NEW).repeat_interleave(PER_CLASS).numpy()
+    return clustering_accuracy(targets, method.predict_all(unlabelled).argmax(1).numpy(), NUM_BASE)
+
+
 def test_yields_once_per_epoch_with_named_terms(make):
     method, labelled, unlabelled = make()
+    numbers = [(1, 2), (2, 2)] if hasattr(method.config, "epochs") else []  # k-means has none
     for epochs in (method.fit(labelled, training()), method.discover(unlabelled, NUM_NEW, training())):
         told = list(epochs)
-        assert [(e.number, e.total) for e in told] == [(1, 2), (2, 2)]
+        assert [(e.number, e.total) for e in told] == numbers
         assert all(isinstance(value, float) for e in told for value in e.terms.values())
         assert all(e.terms for e in told)
 
@@ -86,14 +137,14 @@ def test_class_count_grows_by_num_new(make):
 
 def test_predict_gives_probabilities_and_changes_nothing(make):
     method, unlabelled = through(make)
-    state = {name: value.clone() for name, value in method.state_dict().items()}
+    state = copied(method.state_dict())
     random = torch.get_rng_state()
     first, second = method.predict_all(unlabelled), method.predict_all(unlabelled)
     assert torch.equal(first, second)
     assert first.shape == (len(unlabelled), NUM_BASE + NUM_NEW)
     torch.testing.assert_close(first.sum(1), torch.ones(len(unlabelled)))
     assert torch.equal(random, torch.get_rng_state())
-    assert all(torch.equal(value, state[name]) for name, value in method.state_dict().items())
+    assert_same(method.state_dict(), state)
 
 
 def test_same_seed_same_result_whatever_the_global_state(make):
@@ -101,8 +152,7 @@ def test_same_seed_same_result_whatever_the_global_state(make):
     one, _ = through(make)
     torch.rand(5)
     two, _ = through(make)
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, two.state_dict()[name]), name
+    assert_same(two.state_dict(), one.state_dict())
 
 
 def test_the_state_is_the_whole_memory(make):
@@ -133,3 +183,95 @@ def test_the_trunk_is_not_touched(make):
     list(method.fit(labelled, training()))
     list(method.discover(unlabelled, NUM_NEW, training()))
     assert labelled.views.trunk.fingerprint() == before
+
+
+def stage_0(method, labelled, _, training):
+    return chain(method.fit(labelled, training), method.rehearse(labelled, training))
+
+
+def rehearsal(method, labelled, _, training):
+    return method.rehearse(labelled, training)
+
+
+def stage_1(method, _, unlabelled, training):
+    return method.discover(unlabelled, NUM_NEW, training)
+
+
+@pytest.mark.parametrize("verb", [stage_0, rehearsal, stage_1])
+def test_stopped_after_any_epoch_and_resumed_is_never_stopped(make, verb):
+    """From the state before the stage and that of the training: to the last bit, whatever the epoch."""
+    method, labelled, unlabelled = make(epochs=3)
+    if verb is not stage_0:
+        list(method.fit(labelled, training()))
+    start, states, run = copied(method.state_dict()), [], training(1)
+    for epoch in verb(method, labelled, unlabelled, run):
+        states.append(copied(run.state))
+        assert len(states) == epoch.number
+    tasks = SMALL["tasks"] if method.rehearses else 0
+    number = {stage_0: SMALL["base_epochs"] + tasks, rehearsal: tasks, stage_1: 3}[verb]
+    assert len(states) == (number if hasattr(method.config, "epochs") else 0)
+    for state in states:
+        again, labelled, unlabelled = make(epochs=3)
+        again.load_state_dict(start)
+        left = list(verb(again, labelled, unlabelled, Training(torch.Generator().manual_seed(99), state)))
+        assert len(left) == number - int(state["epoch"])
+        assert_same(again.state_dict(), method.state_dict())
+
+
+def test_one_stage_0_is_the_start_of_a_whole_family(make):
+    method, labelled, unlabelled = make()
+    list(method.fit(labelled, training()))
+    for name, (other_class, _) in METHODS.items():
+        if other_class.family == method.family:
+            other, _, _ = build(name)
+            other.load_state_dict(method.state_dict())
+            assert torch.equal(other.predict_all(labelled), method.predict_all(labelled)), name
+            assert other.class_counts() == method.class_counts()
+            list(other.discover(unlabelled, NUM_NEW, training()))
+            assert other.num_classes == NUM_BASE + NUM_NEW
+            own, _, _ = build(name)
+            list(own.fit(labelled, training()))
+            assert_same(own.state_dict(), method.state_dict())
+
+
+def test_rehearsal_is_none_or_leaves_a_working_method(make):
+    method, labelled, unlabelled = make()
+    list(method.fit(labelled, training()))
+    before = copied(method.state_dict())
+    epochs = list(method.rehearse(labelled, training(1)))
+    assert [e.number for e in epochs] == ([1, 2] if method.rehearses else [])
+    if method.rehearses:
+        assert not torch.equal(method.tail.block.attn.qkv.weight, before["tail.block.attn.qkv.weight"])
+    else:
+        assert_same(method.state_dict(), before)
+    assert method.num_classes == NUM_BASE
+    assert method.class_counts() == [PER_CLASS] * NUM_BASE or method.family == "kmeans"
+    found = method.predict_all(labelled)
+    torch.testing.assert_close(found.sum(1), torch.ones(len(labelled)))
+    list(method.discover(unlabelled, NUM_NEW, training(2)))
+    assert method.predict_all(unlabelled).shape == (len(unlabelled), NUM_BASE + NUM_NEW)
+
+
+def test_what_was_labelled_is_learned(make):
+    """Three colours, told apart by a random backbone that was trained a little: each picture gets its own id."""
+    method, labelled, _ = make(base_epochs=20)
+    list(method.fit(labelled, training()))
+    right = method.predict_all(labelled).argmax(1) == labelled.labels
+    assert right.float().mean() > 0.9
+
+
+def test_stored_views_serve_as_well(make, tmp_path):
+    method, labelled, unlabelled = make()
+
+    def stored(fresh: FreshViews) -> StoredViews:
+        trunk, pictures, plan = fresh.trunk, fresh.pictures, fresh.plan
+        store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, 3))
+        store.fill(trunk, pictures, plan, 0, lambda _: None)
+        return StoredViews(store, torch.device("cpu"))
+
+    list(method.fit(Labelled(stored(labelled.views), labelled.labels), training()))
+    kept = Unlabelled(stored(unlabelled.views))
+    list(method.discover(kept, NUM_NEW, training(1)))
+    found = method.predict_all(kept)
+    torch.testing.assert_close(found, method.predict_all(unlabelled), atol=1e-2, rtol=0)  # tokens are kept in half
+    assert found.shape == (len(kept), NUM_BASE + NUM_NEW)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, SMALL, backbone, training, views
+from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, backbone, small, training, views
 from torch.nn.functional import normalize
 
 from happycat.errors import InputError
-from happycat.methods.happy import FLAVOURS, Happy, HappyConfig
+from happycat.methods.happy import Happy, HappyConfig
 from happycat.metrics import clustering_accuracy
 from happycat.serving import Labelled, Unlabelled
 
@@ -16,7 +16,7 @@ from happycat.serving import Labelled, Unlabelled
 def stage(**changes):
     """Happy after Stage-0, the images of a stage, and the terms of the stage's epochs."""
     trunk, tail = backbone()
-    method = Happy(tail, HappyConfig(**{**SMALL, **changes}))
+    method = Happy(tail, small(HappyConfig, **changes))
     labels = torch.arange(NUM_BASE).repeat_interleave(PER_CLASS)
     list(method.fit(Labelled(views(trunk, range(NUM_BASE)), labels), training()))
     return method, Unlabelled(views(trunk, range(NUM_BASE + NUM_NEW)))
@@ -53,7 +53,7 @@ def test_each_term_can_be_switched_off(switch, gone):
 def test_new_rows_start_from_centres_or_at_random():
     for cluster_init in (True, False):
         method, unlabelled = stage(cluster_init=cluster_init)
-        features = normalize(method._features(unlabelled), dim=1)
+        features = normalize(method.features(unlabelled), dim=1)
         rows = normalize(method._initial_rows(unlabelled, NUM_NEW, training()), dim=1)
         nearest = (rows @ features.T).amax(1)
         assert (nearest > 0.9).all() == cluster_init
@@ -67,7 +67,7 @@ def test_hardness_can_be_switched_off():
 
 
 def test_flavours_are_what_the_paper_and_the_program_say():
-    authors, paper = FLAVOURS["authors"](), FLAVOURS["paper"]()
+    authors, paper = HappyConfig.authors(), HappyConfig.paper()
     assert authors == HappyConfig()
     assert (authors.base_classification_weight, paper.base_classification_weight) == (0.35, 1.0)
     assert (authors.base_self_training_weight, paper.base_self_training_weight) == (0.65, 0.0)

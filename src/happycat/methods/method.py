@@ -1,46 +1,133 @@
-"""The contract of a method: fit, discover, predict; and what methods with a classifier share."""
+"""The contract of a method: fit, discover, predict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from happycat.config import Checked, choice, setting
+from happycat.heads import Projector
+from happycat.memory import ClassMemory
 from happycat.serving import Labelled, Unlabelled
-from happycat.training import Epoch, Training
+from happycat.tail import Tail
+from happycat.training import Epoch, Schedule, Training
 from happycat.trunk import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodConfig(Checked):
+    """What every method's values have: a batch size, and a set of values for each flavour."""
+
+    batch_size: int = setting(128, "images a batch", 2)
+
+    @classmethod
+    def authors(cls, dataset: str = "") -> MethodConfig:
+        """What the authors' program does; the paper's tables came from it."""
+        return cls()
+
+    @classmethod
+    def paper(cls, dataset: str = "") -> MethodConfig:
+        """What the paper's text says, where it differs."""
+        return cls()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedConfig(MethodConfig):
+    """The values of gradient descent and of the two contrasts, which all trained methods have."""
+
+    base_epochs: int = setting(100, "epochs of Stage-0", 1)
+    epochs: int = setting(30, "epochs of each later stage", 1)
+    base_rate: float = setting(0.1, "learning rate of Stage-0", 0)
+    base_optimizer: str = choice("sgd", ("sgd", "adamw"), "optimiser of Stage-0, adamw for a backbone from scratch")
+    rate: float = setting(0.01, "learning rate of later stages", 0)
+    rate_floor: float = setting(1e-3, "where the cosine schedule ends, as a share of the rate", 0, 1)
+    momentum: float = setting(0.9, "momentum of SGD", 0, 1)
+    weight_decay: float = setting(5e-5, "weight decay of SGD (not on biases and norms)", 0)
+
+    supervised_contrast_temperature: float = setting(0.07, "τ_c of the supervised contrast", 1e-6)
+    contrast_temperature: float = setting(1.0, "τ_c of the self-supervised contrast", 1e-6)
+    supervised_share: float = setting(0.35, "λ0, of the supervised contrast; 1−λ0 is the other's", 0, 1)
+
+    projector_hidden: int = setting(2048, "width of the projector", 1)
+    projector_out: int = setting(256, "outputs of the projector", 1)
+    projector_prototypes: int = setting(0, "a cosine layer of that many outputs behind the projector; 0: none", 0)
+
+    def base_schedule(self) -> Schedule:
+        return self._schedule(self.base_epochs, self.base_rate, self.base_optimizer)
+
+    def schedule(self, epochs: int | None = None) -> Schedule:
+        """Of a later stage, or of a phase of it that has so many epochs."""
+        return self._schedule(self.epochs if epochs is None else epochs, self.rate, "sgd")
+
+    def _schedule(self, epochs: int, rate: float, optimizer: str) -> Schedule:
+        return Schedule(
+            optimizer=optimizer,
+            epochs=epochs,
+            rate=rate,
+            floor=self.rate_floor,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
+
+    def projector(self, dim: int, generator: torch.Generator) -> Projector:
+        return Projector(dim, self.projector_hidden, self.projector_out, self.projector_prototypes, generator)
 
 
 class Method(nn.Module):
     """Three verbs. What a method remembers is its parameters and buffers and nothing else.
 
     `fit` and `discover` are generators that yield once per epoch. A method never sees a label after
-    Stage-0, an image of an earlier stage, or test data.
+    Stage-0, an image of an earlier stage, or test data. Methods of one `family` have the same state after
+    `fit`: one Stage-0 can be the start of all of them.
     """
+
+    family: str
+    rehearses = False  # whether `rehearse` does anything
+
+    def __init__(self, tail: Tail, config: MethodConfig):
+        super().__init__()
+        self.config = config
+        self.tail = tail
+        self.memory = ClassMemory(tail.dim)
 
     @property
     def num_classes(self) -> int:
         """How many classes are known so far."""
-        raise NotImplementedError
+        return self.memory.num_classes
 
     def class_counts(self) -> list[int]:
         """How many images each known class was learned from."""
-        raise NotImplementedError
+        return self.memory.counts.tolist()
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         """Stage-0: learn the labelled classes."""
         raise NotImplementedError
 
+    def rehearse(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
+        """What a method does besides with the labelled images, after `fit` and before the first stage."""
+        return iter(())
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         """One continual stage: find `num_new` classes among the images, keep the old ones."""
         raise NotImplementedError
 
+    def logits(self, tokens: Tokens) -> Tensor:
+        """What the probabilities are the softmax of, (B, K)."""
+        raise NotImplementedError
+
     def predict(self, tokens: Tokens) -> Tensor:
         """Class probabilities (B, K) of centre views; changes nothing, not even a random state."""
-        raise NotImplementedError
+        return self.logits(tokens).softmax(1)
 
     @torch.no_grad()
     def predict_all(self, unlabelled: Unlabelled) -> Tensor:
         """Class probabilities (N, K) of every image."""
         return torch.cat([self.predict(tokens) for tokens in unlabelled.views.centre()])
+
+    @torch.no_grad()
+    def features(self, unlabelled: Unlabelled) -> Tensor:
+        """The tail's output (N, D) for the centre view of every image."""
+        return torch.cat([self.tail(tokens) for tokens in unlabelled.views.centre()])

@@ -1,0 +1,45 @@
+"""What the methods without a classifier share: classes are the centres of k-means, an image has the nearest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from happycat.clustering import kept_ids, kmeans
+from happycat.config import setting
+from happycat.methods.method import Method, MethodConfig
+from happycat.serving import Unlabelled
+from happycat.trunk import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredConfig(MethodConfig):
+    """The values of the clustering and of the probabilities made of it."""
+
+    restarts: int = setting(10, "of k-means; the best is taken", 1)
+    prediction_temperature: float = setting(0.1, "of the softmax over cosines to the centres", 1e-6)
+
+
+class Clustered(Method):
+    """The tail, and a centre for each class in the class memory."""
+
+    def cluster(self, unlabelled: Unlabelled, num_new: int) -> None:
+        """k-means of the stage's images with all classes, old and new; the centres replace those before.
+
+        The ids of the old classes go to the clusters that resemble their centres most. The scores that match
+        clusters with classes do not depend on it, those that want lasting identities do.
+        """
+        features = normalize(self.features(unlabelled), dim=-1)
+        centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
+        self.settle(features, kept_ids(centres, self.memory.prototypes))
+
+    def settle(self, features: Tensor, centres: Tensor) -> None:
+        """Take these unit centres (K, D) for the classes, and count the unit features (N, D) nearest to each."""
+        nearest = (features @ centres.T).argmax(1)
+        self.memory.replace(centres, nearest.bincount(minlength=len(centres)))
+
+    def logits(self, tokens: Tokens) -> Tensor:
+        cosines = normalize(self.tail(tokens), dim=-1) @ self.memory.prototypes.T
+        return cosines / self.config.prediction_temperature

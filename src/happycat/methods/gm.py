@@ -1,0 +1,160 @@
+"""Grow and Merge (Zhang et al., NeurIPS 2022), with sampled features in place of stored images.
+
+A plastic copy of the tail discovers (grow), then it is averaged with the frozen one and the classifier is
+brought to both (merge). No program of it is public: the values are ours, from its published description.
+Adapted as in the paper: features sampled from the class memory replace the stored images. And instead of a
+threshold that needs the share of new images, a mixture of two normal distributions on each image's
+similarity to the nearest known prototype tells old images from new ones.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss, normalize
+
+from happycat import losses
+from happycat.clustering import novel_images, pairing
+from happycat.config import setting
+from happycat.heads import CosineClassifier
+from happycat.memory import class_means
+from happycat.methods.parametric import Parametric, ParametricConfig
+from happycat.serving import Batch, Unlabelled
+from happycat.tail import Tail
+from happycat.training import Epoch, Training, ramp_up
+from happycat.trunk import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class GMConfig(ParametricConfig):
+    """The values of Grow and Merge's stages."""
+
+    grow_share: float = setting(2 / 3, "of a stage's epochs that grow; the others merge", 0.01, 0.99)
+    top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
+    consistency_weight: float = setting(25.0, "ω, of the squared difference of two views' new-class probabilities", 0)
+    ramp_epochs: int = setting(10, "epochs over which ω grows", 1)
+    contrast_weight: float = setting(1.0, "of the self-supervised contrast while growing", 0)
+    grow_distillation_weight: float = setting(1.0, "of 1 − cos to the static branch while growing", 0)
+    static_share: float = setting(0.5, "α, of the static branch in the merged one", 0, 1)
+    prototype_weight: float = setting(1.0, "of the old classes' sampled features while merging", 0)
+    lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers while merging", 0)
+    lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
+    distillation_weight: float = setting(1.0, "of 1 − cos to the merged branch while merging", 0)
+
+    def phases(self) -> tuple[int, int]:
+        """How many epochs grow, and how many merge: at least one each."""
+        grow = min(max(1, round(self.epochs * self.grow_share)), max(1, self.epochs - 1))
+        return grow, max(1, self.epochs - grow)
+
+
+class GM(Parametric):
+    """Grow on the images that resemble no known class; average both branches; unify the classifier."""
+
+    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
+        grow_epochs, merge_epochs = self.config.phases()
+        num_old, previous = self.num_classes, copy.deepcopy(self)
+        features = self.features(unlabelled)
+        novel = novel_images(self.memory.similarity(features))
+        finder = CosineClassifier(self.tail.dim).to(features.device)
+        finder.grow(self.random_rows(num_new, training))
+
+        yield from self._grow(unlabelled, novel, features, finder, previous.tail, training, grow_epochs, merge_epochs)
+        with torch.no_grad():
+            found = num_old + finder(self.features(unlabelled)).argmax(1)
+            self._merge_branches(previous.tail)
+            merged = normalize(self.features(unlabelled), dim=-1)
+            self.head.grow(class_means(merged[novel], found[novel] - num_old, finder.weight.detach())[0])
+
+        yield from self._merge(unlabelled, novel, found, previous, training, merge_epochs)
+        found = torch.where(novel, found, -1)
+        self.memory.learn(self.features(unlabelled), found, self.head.weight.detach()[num_old:])
+
+    def _grow(
+        self,
+        unlabelled: Unlabelled,
+        novel: Tensor,
+        features: Tensor,
+        finder: CosineClassifier,
+        static: Tail,
+        training: Training,
+        epochs: int,
+        later: int,
+    ) -> Iterator[Epoch]:
+        """Discover with the plastic branch: pairs that agree, two views that agree, contrast, distillation."""
+        config = self.config
+        projector = self.new_projector(training)
+        alike = pairing(features[novel], config.top_dimensions)
+        before = unlabelled.views.frozen(static)
+
+        def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
+            features, chosen = self.tail(batch.tokens), novel[batch.index]
+            terms = {
+                "contrast": config.contrast_weight
+                * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature),
+                "distillation": config.grow_distillation_weight * losses.feature_distillation(features, before(batch)),
+            }
+            if chosen.sum() > 1:
+                first, second = (view[chosen] for view in features.chunk(2))
+                p, p2 = ((finder(view) / config.prediction_temperature).softmax(1) for view in (first, second))
+                terms["pairs"] = losses.pair_agreement(p, p2, alike(first.detach()))
+                terms["consistency"] = config.consistency_weight * ramp_up(epoch, config.ramp_epochs) * mse_loss(p, p2)
+            return terms
+
+        yield from training.run(
+            {"tail": self.tail, "finder": finder, "projector": projector},
+            config.schedule(epochs),
+            lambda: unlabelled.batches(config.batch_size, training.generator),
+            loss,
+            later,
+        )
+
+    def _merge_branches(self, static: Tail) -> None:
+        """Branch unification: θ ← α θ_static + (1 − α) θ_grown."""
+        for grown, kept in zip(self.tail.parameters(), static.parameters(), strict=True):
+            grown.lerp_(kept, self.config.static_share)
+
+    def _merge(
+        self,
+        unlabelled: Unlabelled,
+        novel: Tensor,
+        found: Tensor,
+        previous: GM,
+        training: Training,
+        epochs: int,
+    ) -> Iterator[Epoch]:
+        """Category unification: one classifier for the classes found and those remembered."""
+        config, num_old = self.config, previous.num_classes
+
+        def answers(tokens: Tokens) -> Tensor:
+            return previous.head(previous.tail(tokens))
+
+        then, merged = unlabelled.views.frozen(answers), unlabelled.views.frozen(copy.deepcopy(self.tail))
+        scale = config.prediction_temperature * config.lwf_temperature
+
+        def loss(batch: Batch, _: int) -> dict[str, Tensor]:
+            features = self.tail(batch.tokens)
+            new, labels = novel[batch.index].repeat(2), found[batch.index].repeat(2)
+            samples, classes = self.memory.sample(len(features), self.memory.uniform(), training.generator)
+            terms = {
+                "prototypes": config.prototype_weight * self.classification(samples, classes),
+                "distillation": config.distillation_weight * losses.feature_distillation(features, merged(batch)),
+            }
+            if new.any():
+                terms["pseudo-labels"] = self.classification(features[new], labels[new])
+            if not new.all():
+                cosines = self.head(features[~new])[:, :num_old]
+                terms["lwf"] = config.lwf_weight * losses.answer_distillation(
+                    cosines / scale, then(batch)[~new] / scale
+                )
+            return terms
+
+        yield from training.run(
+            {"method": self},
+            config.schedule(epochs),
+            lambda: unlabelled.batches(config.batch_size, training.generator),
+            loss,
+        )

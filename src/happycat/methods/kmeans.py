@@ -1,0 +1,42 @@
+"""k-means on the untouched backbone's features: no learning, no notion of old and new.
+
+Adapted: each stage's clusters are fitted on its own unlabelled images and the test images go to the nearest
+centre (the test images themselves are never clustered). Stage-0 is clustered, too; the labels only name the
+clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch.nn.functional import normalize
+
+from happycat.clustering import kept_ids, kmeans
+from happycat.memory import class_means
+from happycat.methods.clustered import Clustered, ClusteredConfig
+from happycat.serving import Labelled, Unlabelled
+from happycat.training import Epoch, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansConfig(ClusteredConfig):
+    """Nothing but the clustering's values."""
+
+
+class KMeans(Clustered):
+    """Cluster the features anew at each stage."""
+
+    family = "kmeans"
+
+    def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
+        features = normalize(self.features(labelled), dim=-1)
+        num_base = int(labelled.labels.max()) + 1
+        centres = kmeans(features, num_base, seed=0, restarts=self.config.restarts)
+        named, _ = class_means(features, labelled.labels, centres)
+        self.settle(features, kept_ids(centres, named))
+        yield from ()
+
+    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
+        self.cluster(unlabelled, num_new)
+        yield from ()

@@ -1,0 +1,119 @@
+"""MetaGCD (Wu et al., ICCV 2023): rehearse discovery on the labelled classes, so that later stages forget less.
+
+Adapted: the published outer loop cannot run as written; it is first-order MAML here. A task hides some
+labelled classes and meets them in a few pseudo-stages without their labels; the gradient, at the weights that
+this leads to, of the supervised loss on held-out images of all classes met so far is applied to the weights
+before. The rates are those of the stages to come and a tenth of it (the published ratio), and there are fewer
+tasks and epochs than in its program. Test images go to the nearest centre of k-means on the stage's images.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from happycat import losses
+from happycat.config import setting
+from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
+from happycat.serving import Batch, Labelled
+from happycat.training import Epoch, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaGCDConfig(VanillaGCDConfig):
+    """GCD's values, and those of the rehearsal and of the soft neighbours."""
+
+    neighbour_similarity: float = setting(0.85, "cosine from which two images are neighbours", -1, 1)
+    neighbour_share: float = setting(0.5, "of the neighbours' contrast; the rest is InfoNCE's", 0, 1)
+    tasks: int = setting(10, "of the rehearsal", 1)
+    task_stages: int = setting(3, "pseudo-stages of a task", 1)
+    hidden_share: float = setting(0.3, "of the labelled classes that a task hides", 0.01, 0.9)
+    inner_epochs: int = setting(3, "of a pseudo-stage", 1)
+    outer_rate: float = setting(1e-3, "learning rate of the rehearsal's outer steps", 0)
+    held_out_share: float = setting(0.25, "of the images that the outer step is judged by", 0.01, 0.9)
+    old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
+
+
+class PseudoStage(NamedTuple):
+    """Which images are served without their labels, and which judge what was learned from them."""
+
+    served: Tensor
+    judges: Tensor
+
+
+class MetaGCD(VanillaGCD):
+    """GCD with a rehearsal after Stage-0, and a contrast with soft neighbours at each stage."""
+
+    rehearses = True
+
+    def stage_loss(self, batch: Batch) -> dict[str, Tensor]:
+        config = self.config
+        h, h2 = self.projector(self.tail(batch.tokens)).chunk(2)
+        contrast = losses.info_nce(h, h2, config.contrast_temperature)
+        neighbours = losses.neighbour_contrast(
+            h, h2, config.neighbour_similarity, config.supervised_contrast_temperature
+        )
+        if neighbours is None:  # no image has a neighbour
+            return {"contrast": contrast}
+        return {
+            "contrast": (1 - config.neighbour_share) * contrast,
+            "neighbours": config.neighbour_share * neighbours,
+        }
+
+    def rehearse(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
+        config, labels = self.config, labelled.labels
+        yield from training.run(
+            {"method": self},
+            replace(config.schedule(config.tasks), rate=config.outer_rate),
+            lambda: self._task(labels.cpu(), training.generator),
+            lambda stage, _: self._outer_loss(stage, labelled, training),
+        )
+        self.learn_labelled(labelled)
+
+    def _task(self, labels: Tensor, generator: torch.Generator) -> Iterator[PseudoStage]:
+        """Hide some classes, then meet them in pseudo-stages, together with a few images of those met before."""
+        config = self.config
+        classes = torch.randperm(int(labels.max()) + 1, generator=generator)
+        number = min(max(config.task_stages, round(len(classes) * config.hidden_share)), len(classes) - 1)
+        hidden, met = classes[:number], classes[number:]
+        judging = torch.rand(len(labels), generator=generator) < config.held_out_share
+        again = torch.rand(len(labels), generator=generator) < config.old_share
+        for new in hidden.tensor_split(config.task_stages):
+            if not len(new):
+                continue
+            is_new, is_old = torch.isin(labels, new), torch.isin(labels, met)
+            met = torch.cat([met, new])
+            yield PseudoStage(
+                served=(~judging & (is_new | (is_old & again))).nonzero()[:, 0],
+                judges=(judging & (is_new | is_old)).nonzero()[:, 0],
+            )
+
+    def _outer_loss(self, stage: PseudoStage, labelled: Labelled, training: Training) -> dict[str, Tensor]:
+        """The supervised loss after a pseudo-stage, with its gradient there as the gradient here (first order)."""
+        adapted = copy.deepcopy(self)
+        adapted._inner(stage.served, labelled, training)
+        size = self.config.batch_size
+        batch = next(labelled.batches(min(size, len(stage.judges)), training.generator, stage.judges))
+        terms = adapted.supervised_loss(batch, labelled.labels[batch.index])
+        theirs = [p for p in adapted.parameters() if p.requires_grad]
+        mine = [p for p in self.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(sum(terms.values()), theirs)
+        moved = sum((g * p).sum() for g, p in zip(gradients, mine, strict=True))
+        return {**{name: term.detach() for name, term in terms.items()}, "outer step": moved - moved.detach()}
+
+    def _inner(self, served: Tensor, labelled: Labelled, training: Training) -> None:
+        """Learn from a pseudo-stage as from a real one, at the stages' first rate."""
+        config = self.config
+        optimizer = torch.optim.SGD(
+            [p for p in self.parameters() if p.requires_grad], lr=config.rate, momentum=config.momentum
+        )
+        for _ in range(config.inner_epochs):
+            for batch in labelled.batches(min(config.batch_size, len(served)), training.generator, served):
+                optimizer.zero_grad(set_to_none=True)
+                sum(self.stage_loss(batch).values()).backward()
+                optimizer.step()

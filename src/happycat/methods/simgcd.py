@@ -1,0 +1,69 @@
+"""SimGCD (Wen et al., ICCV 2023): one classifier over all classes, self-distillation, mean-entropy maximisation.
+
+Adapted to stages without labels and without old images: the supervised terms that SimGCD keeps on labelled
+images are gone after Stage-0, and what is left has weight 1. The old classes' rows are copied, the new ones'
+start at random. Only the counts of the class memory are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from happycat import losses
+from happycat.config import setting
+from happycat.heads import Projector
+from happycat.methods.parametric import Parametric, ParametricConfig
+from happycat.serving import Batch, Unlabelled
+from happycat.training import Epoch, Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimGCDConfig(ParametricConfig):
+    """The values of SimGCD's stages; the paper does not give its entropy weight."""
+
+    teacher_temperature: float = setting(0.05, "τ_t, of the sharpened view in later stages", 1e-6)
+    entropy_weight: float = setting(1.0, "ε, of the mean entropy over all classes", 0)
+    contrast_weight: float = setting(1.0, "of the self-supervised contrast in later stages", 0)
+
+
+class SimGCD(Parametric):
+    """L = self-distillation − ε H(p̄) + InfoNCE."""
+
+    def discover(
+        self,
+        unlabelled: Unlabelled,
+        num_new: int,
+        training: Training,
+        also: Callable[[Batch, Tensor], dict[str, Tensor]] = lambda batch, cosines: {},
+    ) -> Iterator[Epoch]:
+        """One stage; `also(batch, cosines)` gives further terms of the loss."""
+        self.head.grow(self.random_rows(num_new, training))
+        projector = self.new_projector(training)
+
+        def loss(batch: Batch, _: int) -> dict[str, Tensor]:
+            features = self.tail(batch.tokens)
+            cosines = self.head(features)
+            return {**self._loss(features, cosines, projector), **also(batch, cosines)}
+
+        yield from training.run(
+            {"method": self, "projector": projector},
+            self.config.schedule(),
+            lambda: unlabelled.batches(self.config.batch_size, training.generator),
+            loss,
+        )
+        self.remember(unlabelled)
+
+    def _loss(self, features: Tensor, cosines: Tensor, projector: Projector) -> dict[str, Tensor]:
+        config = self.config
+        marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
+        return {
+            "self-distillation": losses.self_distillation(
+                *cosines.chunk(2), config.prediction_temperature, config.teacher_temperature
+            ),
+            "entropy": config.entropy_weight * losses.negative_entropy(marginal, constant=True),
+            "contrast": config.contrast_weight
+            * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature),
+        }

@@ -1,0 +1,47 @@
+"""SimGCD with LwF (Li and Hoiem, 2017): the previous model's answers for the old classes are distilled.
+
+Adapted: LwF's cross-entropy on labelled new classes is SimGCD's own loss. The paper gives neither the
+temperature nor the weight; the temperature is PyCIL's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from happycat import losses
+from happycat.config import setting
+from happycat.methods.simgcd import SimGCD, SimGCDConfig
+from happycat.serving import Batch, Unlabelled
+from happycat.training import Epoch, Training
+from happycat.trunk import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimGCDLwFConfig(SimGCDConfig):
+    """SimGCD's values and those of the distillation."""
+
+    lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers", 0)
+    lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
+
+
+class SimGCDLwF(SimGCD):
+    """L = L_SimGCD + λ L_lwf."""
+
+    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
+        config, num_old, previous = self.config, self.num_classes, copy.deepcopy(self)
+
+        def answers(tokens: Tokens) -> Tensor:
+            return previous.head(previous.tail(tokens))
+
+        before = unlabelled.views.frozen(answers)
+
+        def lwf(batch: Batch, cosines: Tensor) -> dict[str, Tensor]:
+            now, then = cosines[:, :num_old], before(batch)
+            scale = config.prediction_temperature * config.lwf_temperature
+            return {"lwf": config.lwf_weight * losses.answer_distillation(now / scale, then / scale)}
+
+        yield from super().discover(unlabelled, num_new, training, lwf)

@@ -1,0 +1,1 @@
+"""The paper's experiments: what is run, and the paper's numbers beside ours."""
