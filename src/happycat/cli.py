@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,7 @@ from happycat.loop import LoopConfig
 from happycat.methods import METHODS
 from happycat.metrics import score_run
 from happycat.paper.catalogue import catalogue
+from happycat.paper.experiments import Variant
 from happycat.paper.study import Setting, Study
 from happycat.run import Request, prepare, the_split
 from happycat.speed import measure_speed, speed_table
@@ -262,6 +264,9 @@ def paper(
     dataset: Annotated[
         list[str] | None, typer.Option(help="a data set's name or a folder of images; repeat for more [the paper's]")
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="only the rows of this method or label; repeat for more")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
     jobs: Annotated[int, typer.Option(help="how many runs at a time; they share the cores", min=1)] = 1,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="where the runs lie; experiments share them")] = Path(
@@ -318,7 +323,7 @@ def paper(
     settings = [Setting(replace(common, dataset=one)) for one in dataset or experiment.datasets]
     first = common.loop.seed
     study = Study(
-        experiment.variants,
+        partial(chosen_rows, experiment.variants, only),
         {setting.data.name: setting for setting in settings},
         range(first, first + seeds),
         out_folder,
@@ -345,6 +350,15 @@ def paper(
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
         line = f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done"
         out.print(line, soft_wrap=True)
+
+
+def chosen_rows(variants: Callable, only: list[str] | None, *arguments) -> tuple[Variant, ...]:
+    """An experiment's rows, or those of them whose method or label is asked for."""
+    rows = variants(*arguments)
+    chosen = tuple(row for row in rows if not only or row.method in only or row.label in only)
+    if not chosen:
+        raise InputError(f"no row is {only[0]!r}; there are: {', '.join(row.label for row in rows)}")
+    return chosen
 
 
 @contextmanager

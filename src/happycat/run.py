@@ -13,6 +13,7 @@ import torch
 
 import happycat
 from happycat import images
+from happycat.allocator import keep_freed_memory
 from happycat.display import Display
 from happycat.errors import InputError
 from happycat.images.pictures import ArrayPictures, Images
@@ -145,6 +146,7 @@ def default_backbone(data: Images) -> str:
 
 def build(request: Request, backbone: str) -> tuple[Trunk, Tail]:
     """The backbone, cut into its trunk and its tail, on the device."""
+    keep_freed_memory()
     device = choose_device(request.device)
     if backbone in SCRATCH:
         if request.weights is not None:

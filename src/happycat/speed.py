@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from happycat import losses
+from happycat.allocator import keep_freed_memory
 from happycat.display import Display
 from happycat.heads import random_rows
 from happycat.images.pictures import ArrayPictures, FilePictures
@@ -45,6 +46,7 @@ def measure_speed(
     display: Display,
 ) -> dict:
     """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
+    keep_freed_memory()
     place = choose_device(device)
     model = create_model(backbone, pretrained=False, image_size=image_size)
     check_model(model, backbone)

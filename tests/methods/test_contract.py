@@ -98,7 +98,7 @@ def through(make, per_class=PER_CLASS):
 
 # For the tests of one method: two new colours that are unlike the labelled ones
 FAR_COLOURS = (0, 1, 2, 3, 7)
-TRAINED = {"base_epochs": 30, "epochs": 20, "batch_size": 16, "rate": 0.03, "top_dimensions": 2, "ramp_epochs": 5}
+TRAINED = {"base_epochs": 60, "epochs": 20, "batch_size": 20, "rate": 0.03, "top_dimensions": 3, "ramp_epochs": 5}
 
 
 def after_stage_0(name: str, **changes):

@@ -7,10 +7,12 @@ import torch
 from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, backbone, small, training, views
 from torch.nn.functional import normalize
 
+from happycat import losses
 from happycat.errors import InputError
 from happycat.methods.happy import Happy, HappyConfig
 from happycat.metrics import clustering_accuracy
 from happycat.serving import Labelled, Unlabelled
+from happycat.training import Training
 
 
 def stage(**changes):
@@ -64,6 +66,21 @@ def test_hardness_can_be_switched_off():
     torch.testing.assert_close(method._hardness(), torch.full((NUM_BASE,), 1 / NUM_BASE))
     method, _ = stage(hardness=True)
     assert not torch.allclose(method._hardness(), torch.full((NUM_BASE,), 1 / NUM_BASE))
+
+
+def test_a_known_share_of_new_images_replaces_the_entropy_between(monkeypatch):
+    """Each stage has its own; the paper's analysis of the prior."""
+    told = []
+    monkeypatch.setattr(
+        losses, "prior_between", lambda p, num_old, share: told.append((num_old, share)) or p[:num_old].sum()
+    )
+    method, unlabelled = stage(new_shares=(0.7, 0.4))
+    for number, (num_old, share) in enumerate([(NUM_BASE, 0.7), (NUM_BASE + 1, 0.4)], 1):
+        run = Training(torch.Generator().manual_seed(0), stage=number)
+        terms = list(method.discover(unlabelled, 1, run))[-1].terms
+        assert set(told) == {(num_old, share)}
+        assert 0 < terms["entropy between"] < 1  # what the replaced function gives: the old classes' mass
+        told.clear()
 
 
 def test_flavours_are_what_the_paper_and_the_program_say():

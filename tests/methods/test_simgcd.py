@@ -25,7 +25,7 @@ def test_a_weight_counts_its_term_so_often(weight, term):
     values = {}
     for times in (0, 1, 3):
         method, _, unlabelled = after_stage_0("simgcd", rate=0.0, **{weight: times})
-        values[times] = list(method.discover(unlabelled, NUM_NEW, training()))[0].terms
+        values[times] = next(method.discover(unlabelled, NUM_NEW, training())).terms
     assert values[0][term] == 0
     assert values[3][term] == pytest.approx(3 * values[1][term], rel=1e-5)
     others = [{name: value for name, value in v.items() if name != term} for v in values.values()]
@@ -83,14 +83,16 @@ def test_new_classes_are_counted_by_the_predictions():
 def test_more_entropy_spreads_the_predictions():
     even = []
     for weight in (0.0, 4.0):
-        method, _, unlabelled = after_stage_0("simgcd", **{**TRAINED, "epochs": 5}, entropy_weight=weight)
+        method, _, unlabelled = after_stage_0("simgcd", epochs=5, rate=0.1, entropy_weight=weight)
         list(method.discover(unlabelled, NUM_NEW, training(1)))
         even.append(-losses.negative_entropy(method.predict_all(unlabelled).mean(0), constant=False))
-    assert even[0] < even[1] - 0.1
+    assert even[0] + 0.3 < even[1]
 
 
 def test_it_discovers():
-    method, _, unlabelled = after_stage_0("simgcd", **TRAINED)
+    method, _, unlabelled = after_stage_0(
+        "simgcd", **{**TRAINED, "base_epochs": 30, "batch_size": 8}, entropy_weight=4.0
+    )
     list(method.discover(unlabelled, NUM_NEW, training(1)))
     accuracy = accuracy_on(method, unlabelled)
     assert accuracy.old > 90

@@ -62,17 +62,19 @@ def test_at_first_the_answers_agree():
 def test_a_large_weight_holds_the_old_answers():
     drift = []
     for weight in (0.0, 10.0):
-        method, _, unlabelled = after_stage_0("simgcd_lwf", **{**TRAINED, "epochs": 5}, lwf_weight=weight)
+        method, _, unlabelled = after_stage_0("simgcd_lwf", epochs=5, rate=0.1, lwf_weight=weight)
         before = method.predict_all(unlabelled)
         list(method.discover(unlabelled, NUM_NEW, training(1)))
         now = normalize(method.predict_all(unlabelled)[:, :NUM_BASE], p=1, dim=1)
         drift.append((now - before).abs().mean())
-    assert drift[1] < 0.5 * drift[0]
+    assert drift[1] < 0.2 * drift[0]
 
 
 def test_it_discovers():
-    method, _, unlabelled = after_stage_0("simgcd_lwf", **TRAINED)
+    method, _, unlabelled = after_stage_0(
+        "simgcd_lwf", **{**TRAINED, "base_epochs": 30, "batch_size": 8}, entropy_weight=4.0
+    )
     list(method.discover(unlabelled, NUM_NEW, training(1)))
     accuracy = accuracy_on(method, unlabelled)
-    assert accuracy.old > 90
-    assert accuracy.new > 60
+    assert accuracy.old > 80
+    assert accuracy.new > 40

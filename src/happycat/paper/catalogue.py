@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from happycat.methods.happy import HappyConfig
-from happycat.paper import experiments, reports
+from happycat.paper import experiments, outputs, reports
 from happycat.paper.experiments import Variant
 from happycat.paper.reports import Report
 from happycat.paper.results import Results
@@ -85,13 +85,13 @@ def catalogue(severity: int = 2, own_corruptions: bool = False) -> dict[str, Exp
             "confidence in old and new classes",
             ("cifar100",),
             experiments.confidence,
-            reports.confidence_report,
+            outputs.confidence_report,
         ),
         "corruption": Experiment(
             "15 shifted distributions",
             ("cifar100",),
             experiments.some_methods,
-            reports.corruption_report(severity, own_corruptions),
+            outputs.corruption_report(severity, own_corruptions),
         ),
         "fine-grained": Experiment(
             "cars and aircraft",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,7 +17,11 @@ from happycat.display import Display
 from happycat.images import Images, cifar100_c
 from happycat.loop import Loop
 from happycat.metrics import clustering_accuracy
+from happycat.paper.reports import Report, series
+from happycat.paper.results import Results, over_seeds
 from happycat.paper.study import Job
+from happycat.report.figures import Panel, bars, densities
+from happycat.report.tables import ResultTable
 from happycat.run import prepare
 
 
@@ -84,3 +88,65 @@ def shift_accuracies(job: Job, severity: int, published: bool, display: Display)
 def has_published_shifts(job: Job) -> bool:
     """Whether the data set is the one that CIFAR-100-C is made of."""
     return job.request.dataset == "cifar100" and set(CORRUPTIONS) <= set(cifar100_c.CORRUPTIONS)
+
+
+def confidence_report(results: Results) -> Report:
+    """How sure the model is of old and of new classes' test images after stage 1, in four ways."""
+    rows, panels, labels = [], [], []
+    for dataset in results.datasets:
+        for variant in results.variants(dataset):
+            found: dict[str, dict[str, list[np.ndarray]]] = {}
+            for job in results.jobs(dataset, variant):
+                with loaded(job, 1, Display(quiet=True)) as loop:
+                    logits, targets = test_logits(loop, 1, loop.images)
+                old = targets < job.split.num_seen(0)
+                for name, values in confidences(logits).items():
+                    groups = found.setdefault(name, {"old": [], "new": []})
+                    groups["old"].append(values[old])
+                    groups["new"].append(values[~old])
+            cells = []
+            for name, groups in found.items():
+                cells += [over_seeds([float(values.mean()) for values in groups[group]]) for group in ("old", "new")]
+                together = {group: np.concatenate(values) for group, values in groups.items()}
+                panels.append((f"{dataset}: {variant.label}", together))
+                labels.append(name)
+            rows.append(((dataset, variant.label), tuple(cells)))
+    made = ResultTable(
+        title="Mean confidence in the test images of old and of new classes after stage 1",
+        labels=("data set", "variant"),
+        columns=tuple(f"{name}, {group}" for name in found for group in ("old", "new")),
+        rows=tuple(rows),
+        digits=2,
+    )
+    return Report({"confidence": made}, lambda folder: densities(panels, folder / "confidence", labels))
+
+
+def corruption_report(severity: int, own: bool) -> Callable[[Results], Report]:
+    """All of the final models on 15 corruptions of the test images; `own` makes CIFAR-100's ourselves, too."""
+
+    def report(results: Results) -> Report:
+        rows, panels = [], []
+        for dataset in results.datasets:
+            curves = []
+            for variant in results.variants(dataset):
+                jobs = results.jobs(dataset, variant)
+                found = [
+                    shift_accuracies(job, severity, not own and has_published_shifts(job), Display()) for job in jobs
+                ]
+                cells = [over_seeds([one[name] for one in found]) for name in CORRUPTIONS]
+                mean = over_seeds([float(np.mean(list(one.values()))) for one in found])
+                rows.append(((dataset, variant.label), (*cells, mean)))
+                curves.append(series(variant.label, cells))
+            names = [name.replace("_", " ") for name in CORRUPTIONS]
+            panels.append(Panel(f"{dataset}, severity {severity}", names, curves, "", "All (%)"))
+        columns = (*(name.replace("_", " ") for name in CORRUPTIONS), "mean")
+        made = ResultTable(
+            title=f"All on 15 shifted distributions, severity {severity}",
+            labels=("data set", "method"),
+            columns=columns,
+            rows=tuple(rows),
+            better=("high",) * len(columns),
+        )
+        return Report({"corruption": made}, lambda folder: bars(panels, folder / "corruption"))
+
+    return report

@@ -6,14 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from happycat.corruptions import CORRUPTIONS
-from happycat.display import Display
 from happycat.paper.experiments import HARDNESS, LAMBDAS, Variant, new_shares
-from happycat.paper.outputs import confidences, has_published_shifts, loaded, shift_accuracies, test_logits
 from happycat.paper.results import Results, at, mean_of, over_seeds
-from happycat.report.figures import Panel, Series, bars, densities, lines
+from happycat.report.figures import Panel, Series, bars, lines
 from happycat.report.tables import Cell, ResultTable
 
 GROUPS = ("all", "old", "new")
@@ -53,7 +48,7 @@ def stages_report(name: str, title: str, table: Callable[[str], str]) -> Callabl
                     _average_cell(results, table(results.paper_names[dataset]), dataset, variant, g) for g in GROUPS
                 ]
                 rows.append(((dataset, variant.label), tuple(cells)))
-                curves.append(_series(variant.label, [cells[0], *cells[1 : 1 + 3 * len(stages) : 3]]))
+                curves.append(series(variant.label, [cells[0], *cells[1 : 1 + 3 * len(stages) : 3]]))
             panels.append(Panel(dataset, [0, *stages], curves, "stage", "All (%)"))
         made = ResultTable(
             title=title,
@@ -77,7 +72,8 @@ def _average_cell(results: Results, table: str, dataset: str, variant: Variant, 
     return results.cell(dataset, variant, mean_of(f"mean_{group}"), paper)
 
 
-def _series(name: str, cells: list[Cell]) -> Series:
+def series(name: str, cells: list[Cell]) -> Series:
+    """Cells as what a figure draws."""
     spread = [cell.spread for cell in cells]
     paper = [cell.paper for cell in cells]
     return Series(
@@ -109,7 +105,7 @@ def averages_report(name: str, title: str, table: str) -> Callable[[Results], Re
                     for group in GROUPS
                 ]
                 rows.append(((dataset, variant.label), tuple(cells)))
-                bars_of.append(_series(variant.label, cells))
+                bars_of.append(series(variant.label, cells))
             panels.append(Panel(dataset, [group.title() for group in GROUPS], bars_of, "", "average over stages (%)"))
         made = ResultTable(
             title=title,
@@ -167,7 +163,7 @@ def forgetting_report(results: Results) -> Report:
                 for metric in ("m_f", "m_d")
             ]
             rows.append(((dataset, variant.label), tuple(cells)))
-            bars_of.append(_series(variant.label, cells))
+            bars_of.append(series(variant.label, cells))
         panels.append(Panel(dataset, ["M_f (lower is better)", "M_d (higher is better)"], bars_of, "", "points"))
     made = ResultTable(
         title="Forgetting of the labelled classes (M_f) and discovery of the new ones (M_d)",
@@ -193,7 +189,7 @@ def bias_report(results: Results) -> Report:
         rows = []
         for dataset in results.datasets:
             shown = [v for v in results.variants(dataset) if part in v.paper]
-            series = []
+            shown_bars = []
             for variant in shown:
                 label = f"with {part}" if variant.paper[part] else f"without {part}"
                 cells = [
@@ -206,8 +202,8 @@ def bias_report(results: Results) -> Report:
                     for metric in metrics
                 ]
                 rows.append(((dataset, label), tuple(cells)))
-                series.append(_series(label, cells))
-            panels.append(Panel(f"{dataset}: {part}", [columns[m] for m in metrics], series, "", ""))
+                shown_bars.append(series(label, cells))
+            panels.append(Panel(f"{dataset}: {part}", [columns[m] for m in metrics], shown_bars, "", ""))
         made[f"bias-{name}"] = ResultTable(
             title=title,
             labels=("data set", "variant"),
@@ -234,7 +230,7 @@ def hardness_report(results: Results) -> Report:
         without = cells["without hardness"]
         sweep = [cells[f"τ_h = {t:g}"] for t in HARDNESS]
         flat = Series("without hardness", [without.mean] * len(sweep))
-        panels.append(Panel(dataset, [f"{t:g}" for t in HARDNESS], [_series("with hardness", sweep), flat],
+        panels.append(Panel(dataset, [f"{t:g}" for t in HARDNESS], [series("with hardness", sweep), flat],
                             "τ_h", "average All (%)"))  # fmt: skip
     made = ResultTable(
         title=f"Hardness-aware sampling; the usual value is {usual}",
@@ -262,7 +258,7 @@ def lambdas_report(results: Results) -> Report:
                 Panel(
                     f"{dataset}: {symbol}",
                     [f"{f:g}" for f in factors],
-                    [_series("Happy", cells)],
+                    [series("Happy", cells)],
                     symbol,
                     "average All (%)",
                 )
@@ -291,8 +287,8 @@ def prior_report(results: Results) -> Report:
             shares = [over_seeds([predicted_new_share(record, t) for record in records]) for t in stages]
             means = [results.cell(dataset, variant, mean_of(f"mean_{group}")) for group in GROUPS]
             rows.append(((dataset, variant.label), (*means, *shares)))
-            accuracy.append(_series(variant.label, alls))
-            ratio.append(_series(f"{variant.label}, predicted", shares))
+            accuracy.append(series(variant.label, alls))
+            ratio.append(series(f"{variant.label}, predicted", shares))
         true = [100 * share for share in new_shares(results.split(dataset))]
         rows.append(((dataset, "in the data"), (None, None, None, *(Cell(share) for share in true))))
         ratio.append(Series("in the data", true))
@@ -312,68 +308,3 @@ def predicted_new_share(record, stage: int) -> float:
     new = {c["id"] for c in record.model(stage)["classes"] if c["stage"] == stage}
     assigned = record.assigned(stage)
     return 100 * sum(row["predicted"] in new for row in assigned) / len(assigned)
-
-
-# What models say: confidence, corruption
-
-
-def confidence_report(results: Results) -> Report:
-    """How sure the model is of old and of new classes' test images after stage 1, in four ways."""
-    rows, panels, labels = [], [], []
-    for dataset in results.datasets:
-        for variant in results.variants(dataset):
-            found: dict[str, dict[str, list[np.ndarray]]] = {}
-            for job in results.jobs(dataset, variant):
-                with loaded(job, 1, Display(quiet=True)) as loop:
-                    logits, targets = test_logits(loop, 1, loop.images)
-                old = targets < job.split.num_seen(0)
-                for name, values in confidences(logits).items():
-                    groups = found.setdefault(name, {"old": [], "new": []})
-                    groups["old"].append(values[old])
-                    groups["new"].append(values[~old])
-            cells = []
-            for name, groups in found.items():
-                cells += [over_seeds([float(values.mean()) for values in groups[group]]) for group in ("old", "new")]
-                together = {group: np.concatenate(values) for group, values in groups.items()}
-                panels.append((f"{dataset}: {variant.label}", together))
-                labels.append(name)
-            rows.append(((dataset, variant.label), tuple(cells)))
-    made = ResultTable(
-        title="Mean confidence in the test images of old and of new classes after stage 1",
-        labels=("data set", "variant"),
-        columns=tuple(f"{name}, {group}" for name in found for group in ("old", "new")),
-        rows=tuple(rows),
-        digits=2,
-    )
-    return Report({"confidence": made}, lambda folder: densities(panels, folder / "confidence", labels))
-
-
-def corruption_report(severity: int, own: bool) -> Callable[[Results], Report]:
-    """All of the final models on 15 corruptions of the test images; `own` makes CIFAR-100's ourselves, too."""
-
-    def report(results: Results) -> Report:
-        rows, panels = [], []
-        for dataset in results.datasets:
-            series = []
-            for variant in results.variants(dataset):
-                jobs = results.jobs(dataset, variant)
-                found = [
-                    shift_accuracies(job, severity, not own and has_published_shifts(job), Display()) for job in jobs
-                ]
-                cells = [over_seeds([one[name] for one in found]) for name in CORRUPTIONS]
-                mean = over_seeds([float(np.mean(list(one.values()))) for one in found])
-                rows.append(((dataset, variant.label), (*cells, mean)))
-                series.append(_series(variant.label, cells))
-            names = [name.replace("_", " ") for name in CORRUPTIONS]
-            panels.append(Panel(f"{dataset}, severity {severity}", names, series, "", "All (%)"))
-        columns = (*(name.replace("_", " ") for name in CORRUPTIONS), "mean")
-        made = ResultTable(
-            title=f"All on 15 shifted distributions, severity {severity}",
-            labels=("data set", "method"),
-            columns=columns,
-            rows=tuple(rows),
-            better=("high",) * len(columns),
-        )
-        return Report({"corruption": made}, lambda folder: bars(panels, folder / "corruption"))
-
-    return report

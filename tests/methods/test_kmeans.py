@@ -1,0 +1,77 @@
+"""k-means: nothing is learned, every stage is clustered anew, ids last as far as they can."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, accuracy_on, after_stage_0, build, copied, training, views
+from torch.nn.functional import normalize
+
+from happycat.clustering import kmeans
+from happycat.errors import InputError
+from happycat.serving import Labelled, Unlabelled
+
+K = NUM_BASE + NUM_NEW
+
+
+def test_nothing_is_trained():
+    method, _, unlabelled = after_stage_0("kmeans")
+    before, run = copied(method.tail.state_dict()), training()
+    random = run.generator.get_state()
+    assert list(method.discover(unlabelled, NUM_NEW, run)) == []
+    assert all(torch.equal(value, before[name]) for name, value in method.tail.state_dict().items())
+    assert torch.equal(run.generator.get_state(), random)
+
+
+def test_a_stage_is_clustered_anew_with_all_classes():
+    method, _, unlabelled = after_stage_0("kmeans", restarts=3)
+    old = method.memory.prototypes.clone()
+    list(method.discover(unlabelled, NUM_NEW, training()))
+    features = normalize(method.features(unlabelled), dim=1)
+    expected, found = kmeans(features, K, seed=0, restarts=3), method.memory.prototypes
+    assert sorted(found.tolist()) == sorted(expected.tolist())
+    assert not torch.equal(found[:NUM_BASE], old)  # centres of this stage's images, under the old ids
+    assert (found @ old.T).argmax(0).tolist() == [0, 1, 2]
+    nearest = (features @ found.T).argmax(1)
+    assert torch.equal(method.predict_all(unlabelled).argmax(1), nearest)
+    assert method.class_counts() == nearest.bincount(minlength=K).tolist()
+
+
+def test_old_colours_keep_their_ids():
+    method, labelled, unlabelled = after_stage_0("kmeans")
+    one_more = Unlabelled(views(labelled.views.trunk, [4, 7, 3, 2, 1, 0]))
+    for images, number in ((unlabelled, NUM_NEW), (one_more, 1)):
+        list(method.discover(images, number, training()))
+        assert torch.equal(method.predict_all(labelled).argmax(1), labelled.labels)
+
+
+def test_labels_only_name_the_clusters():
+    ends = []
+    for names in ([0, 1, 2], [2, 0, 1]):
+        method, labelled, _ = build("kmeans")
+        labels = torch.tensor(names).repeat_interleave(PER_CLASS)
+        list(method.fit(Labelled(labelled.views, labels), training()))
+        ends.append(method.memory.prototypes)
+        assert torch.equal(method.predict_all(labelled).argmax(1), labels)
+    assert torch.equal(ends[0], ends[1][[2, 0, 1]])
+
+
+def test_probabilities_are_of_the_cosines():
+    cold, labelled, _ = after_stage_0("kmeans", prediction_temperature=0.05)
+    cosines = normalize(cold.features(labelled), dim=1) @ cold.memory.prototypes.T
+    torch.testing.assert_close(cold.predict_all(labelled), (cosines / 0.05).softmax(1))
+
+
+def test_more_classes_than_images():
+    method, labelled, _ = after_stage_0("kmeans")
+    few = Unlabelled(views(labelled.views.trunk, [0, 1], per_class=2))
+    with pytest.raises(InputError, match="4 images cannot form 5 classes"):
+        list(method.discover(few, NUM_NEW, training()))
+
+
+def test_it_discovers():
+    method, _, unlabelled = after_stage_0("kmeans")
+    list(method.discover(unlabelled, NUM_NEW, training()))
+    accuracy = accuracy_on(method, unlabelled)
+    assert accuracy.old > 90
+    assert accuracy.new > 90
