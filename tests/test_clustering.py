@@ -280,7 +280,7 @@ def test_pairing_is_by_rank_where_the_ranks_tell_something():
     assert torch.equal(pairing(quarters, 2, most=0.3)(batch), ranks)
     assert torch.equal(pairing(tenths, 2, least=0.2)(batch), neighbours)
     many = torch.randn(400, 20, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(pairing(many, 6)(batch), mutual_neighbours(batch, 6))  # hardly any pair agrees
+    assert torch.equal(pairing(many, 6)(batch), mutual_neighbours(batch, 4))  # hardly any pair agrees; a third of 12
 
 
 @pytest.mark.parametrize("number", [0, 1, 30])
@@ -289,7 +289,6 @@ def test_pairing_of_no_image_of_one_and_of_identical_ones(number):
     assert torch.equal(pairing(torch.ones(number, 20), 2)(batch), mutual_neighbours(batch, 2))
 
 
-@pytest.mark.xfail(strict=True, reason="an image counts as a pair with itself")
 def test_pairing_does_not_count_an_image_as_its_own_pair():
     few = torch.randn(20, 40, generator=torch.Generator().manual_seed(1))
     assert same_top_dimensions(few, 5).sum() == 20  # none agrees with another

@@ -91,7 +91,8 @@ def _plus_plus(features: Tensor, anchors: Tensor, num_new: int, generator: torch
 def novel_images(similarity: Tensor) -> Tensor:
     """Which images resemble no known class, (N,) bool, from their similarity to the nearest one, (N,).
 
-    A mixture of two normal distributions is fitted; novel is what more probably belongs to the lower one.
+    A mixture of two normal distributions is fitted; novel is what more probably belongs to the lower one, and
+    lies below the mean of the higher one.
     """
     values = similarity.detach().double().cpu().numpy()[:, None]
     with threadpool_limits(limits=1):
@@ -123,17 +124,21 @@ def pairing(features: Tensor, number: int, least: float = 0.01, most: float = 0.
     """How to tell alike pairs in a batch of such features: by their `number` largest dimensions (rank statistics).
 
     Where fewer than `least` or more than `most` of the pairs of these features (N, D) agree in them, they
-    tell nothing, and mutual nearest neighbours are taken instead.
+    tell nothing, and mutual nearest neighbours are taken instead (of a third of the batch at most).
     """
     some = features[:1000]
     pairs = len(some) * (len(some) - 1)
     agreeing = int(same_top_dimensions(some, number).sum()) - len(some)  # none is its own pair
     rank = pairs > 0 and least <= agreeing / pairs <= most
-    return lambda batch: (same_top_dimensions if rank else mutual_neighbours)(batch, number)
+    if rank:
+        return lambda batch: same_top_dimensions(batch, number)
+    return lambda batch: mutual_neighbours(batch, min(number, len(batch) // 3))
 
 
 def silhouettes(features: Tensor, numbers: Sequence[int], seed: int = 0, restarts: int = 3) -> list[float]:
     """The mean silhouette (Rousseeuw, 1987) of k-means on features (N, D), for each number of clusters."""
+    if max(numbers, default=0) >= len(features):
+        raise InputError(f"{len(features)} images are too few to estimate how many classes they form; give more")
     points = features.detach().cpu().numpy()
     scores = []
     with threadpool_limits(limits=1):

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch.nn.functional import normalize
 from happycat.clustering import silhouettes
 from happycat.config import Checked, choice, setting
 from happycat.display import Display
+from happycat.errors import InputError
 from happycat.images import Images
 from happycat.logs import Logs, open_logs
 from happycat.methods import Method
@@ -26,7 +26,7 @@ from happycat.record import Record, prediction_rows
 from happycat.serving import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.stages import Split, Subset, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.tokens import Recipe, TokenStore, affordable_views
-from happycat.training import Training
+from happycat.training import Epoch, Training
 from happycat.trunk import Trunk
 from happycat.views import ViewPlan
 
@@ -139,7 +139,6 @@ class Loop:
             served = Labelled(served.views, torch.from_numpy(ids).to(self.device))
         self._train(stage, served)
         if scratch:
-            self.trunk.freeze()
             self.fingerprint = self.trunk.fingerprint()
             self.test_sets.clear()  # what was served while the trunk still changed
         self._finish(stage, served, pictures)
@@ -194,8 +193,7 @@ class Loop:
     def _train(self, stage: int, served: Unlabelled) -> None:
         training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage)
         if stage == 0:
-            fitted = () if self.start else self.method.fit(served, training)
-            epochs = chain(fitted, self.method.rehearse(served, training))
+            epochs = self._learn_labelled(served, training)
         else:
             epochs = self.method.discover(served, self._num_new(stage, served), training)
         saved = time.monotonic()
@@ -212,12 +210,20 @@ class Loop:
                     self.record.save_checkpoint(stage, training.state)
                     saved = time.monotonic()
 
+    def _learn_labelled(self, served: Labelled, training: Training) -> Iterator[Epoch]:
+        if self.start is None:
+            yield from self.method.fit(served, training)
+        self.trunk.freeze()
+        yield from self.method.rehearse(served, training)
+
     def _num_new(self, stage: int, served: Unlabelled) -> int:
         """How many new classes the stage has: told by the split, or the number with the best silhouette."""
         if self.config.num_new == "known":
             return self.split.num_new(stage)
         known = self.method.num_classes
         most = min(self.config.most_new or max(2, known // 2), len(served) - known - 1)
+        if most < 1:
+            raise InputError(f"{stage_name(stage)} has too few images to estimate its classes; use --num-new known")
         features = normalize(self.method.features(served), dim=-1)
         scores = silhouettes(features, range(known + 1, known + most + 1))
         number = 1 + int(np.argmax(scores))

@@ -99,8 +99,8 @@ def pair_agreement(first: Tensor, second: Tensor, alike: Tensor) -> Tensor:
     With s_ij = p_i·p′_j the probability of the same class:
     −mean_ij [ a_ij log s_ij + (1 − a_ij) log(1 − s_ij) ]
     """
-    same = (first @ second.T).clamp(1e-7, 1 - 1e-7)
-    return -torch.where(alike, same.log(), (1 - same).log()).mean()
+    same, tiny = first @ second.T, 1e-7
+    return -torch.where(alike, (same + tiny).log(), (1 - same).clamp_min(0).add(tiny).log()).mean()
 
 
 def neighbour_contrast(first: Tensor, second: Tensor, similarity: float, temperature: float) -> Tensor | None:

@@ -97,7 +97,7 @@ def check_start(
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
     numbers, folder = start.about()["numbers"], start.folder
     other, _ = METHODS[numbers["method"]]
-    if other.family != method_class.family:
+    if other.family != method_class.family or other.rehearses:
         raise InputError(f"{folder} is a run of {numbers['method']}, whose Stage-0 is of another kind")
     if not start.stage_scores():
         raise InputError(f"{folder} has not finished Stage-0 yet")
@@ -111,6 +111,9 @@ def check_start(
         raise InputError(f"{folder} has another backbone, image size or precision; start from a run with the same")
     if base := [name for name in given if name.startswith("base_")]:
         raise InputError(f"{base[0]} has no meaning here: Stage-0 is that of {folder}")
+    for name in ("projector_hidden", "projector_out", "projector_prototypes"):
+        if other.family == "contrastive" and numbers["config"][name] != getattr(config, name):
+            raise InputError(f"{folder} was made with {name} = {numbers['config'][name]}; give the same")
     return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
 
 

@@ -73,7 +73,7 @@ class Training:
         `later` is how many epochs the phases to come will have.
         """
         self._modules = modules
-        self._optimizer = _optimizer(modules, schedule)
+        self._optimizer = make_optimizer(modules, schedule)
         self._epoch = 0
         if self._resume is not None:
             if self._phase < int(self._resume["phase"]):
@@ -169,7 +169,7 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.optim.Optimizer:
+def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.optim.Optimizer:
     """The optimiser over what is to be trained; biases and norms (vectors) do not decay."""
     parameters = [p for module in modules.values() for p in module.parameters() if p.requires_grad]
     groups = [

@@ -96,9 +96,11 @@ def test_new_rows_and_prototypes_are_means_of_novel_images_by_the_grown_branchs_
     merged = normalize(method.features(unlabelled), dim=1)
     for c in range(NUM_BASE, NUM_BASE + NUM_NEW):
         members = novel & (seen.found == c)
+        assert method.class_counts()[c] == members.sum()
+        if not members.any():  # its row is the finder's
+            continue
         torch.testing.assert_close(seen.rows[c], normalize(merged[members].mean(0), dim=0))
         torch.testing.assert_close(method.memory.prototypes[c], normalize(last[members].mean(0), dim=0))
-        assert method.class_counts()[c] == members.sum()
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,12 @@ def test_old_colours_keep_their_ids():
 
 def test_labels_only_name_the_clusters():
     ends = []
-    for names in ([0, 1, 2], [2, 0, 1]):
+    for names, wrong in (([0, 1, 2], 0), ([2, 0, 1], 3)):
         method, labelled, _ = build("kmeans")
         labels = torch.tensor(names).repeat_interleave(PER_CLASS)
-        list(method.fit(Labelled(labelled.views, labels), training()))
+        given = labels.clone()
+        given[:wrong] = names[1]  # they change no centre
+        list(method.fit(Labelled(labelled.views, given), training()))
         ends.append(method.memory.prototypes)
         assert torch.equal(method.predict_all(labelled).argmax(1), labels)
     assert torch.equal(ends[0], ends[1][[2, 0, 1]])

@@ -71,13 +71,14 @@ def test_old_images_are_served_again_by_their_share_and_tasks_differ():
 
 
 def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) -> list[torch.Tensor]:
-    """The gradient of the supervised loss at the weights that plain momentum leads to."""
+    """The gradient of the supervised loss at the weights that momentum and weight decay lead to."""
     there, config = copy.deepcopy(method), method.config
     velocity = [torch.zeros_like(p) for p in trained(there)]
     for _ in range(config.inner_epochs):
         for batch in labelled.batches(8, generator, stage.served):
             gradients = torch.autograd.grad(sum(there.stage_loss(batch).values()), trained(there))
-            velocity = [0.9 * v + g for v, g in zip(velocity, gradients, strict=True)]
+            decays = [5e-5 * p.detach() if p.ndim > 1 else 0 for p in trained(there)]
+            velocity = [0.9 * v + g + d for v, g, d in zip(velocity, gradients, decays, strict=True)]
             for p, v in zip(trained(there), velocity, strict=True):
                 p.data.sub_(config.rate * v)
     batch = next(labelled.batches(len(stage.judges), generator, stage.judges))
@@ -85,8 +86,8 @@ def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) 
 
 
 def test_the_outer_step_is_the_first_order_gradient():
-    method, labelled, _ = after_stage_0("metagcd", inner_epochs=2, rate=0.1, tasks=1, outer_rate=0.5)
-    stage = PseudoStage(served=torch.arange(16), judges=torch.arange(17, 24))
+    method, labelled, _ = after_stage_0("metagcd", inner_epochs=2, rate=0.1, tasks=1, outer_rate=10.0)
+    stage = PseudoStage(served=torch.arange(0, 24, 3), judges=torch.arange(1, 24, 3))  # of all colours
     gradients = by_hand(method, stage, labelled, training(3).generator)
     before = [p.detach().clone() for p in trained(method)]
     method._task = lambda labels, generator: iter([stage])
@@ -95,7 +96,7 @@ def test_the_outer_step_is_the_first_order_gradient():
     assert set(epoch.terms) == {"supervised contrast", "contrast", "outer step"}
     for p, was, g in zip(trained(method), before, gradients, strict=True):
         decay = 5e-5 * was if was.ndim > 1 else 0
-        torch.testing.assert_close(p.detach(), was - 0.5 * (g + decay), atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(p.detach(), was - 10 * (g + decay), atol=1e-5, rtol=1e-4)
 
 
 def test_what_is_served_has_no_label_and_centres_follow_the_rehearsal():

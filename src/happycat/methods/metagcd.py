@@ -21,7 +21,7 @@ from happycat import losses
 from happycat.config import setting
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 from happycat.serving import Batch, Labelled
-from happycat.training import Epoch, Training
+from happycat.training import Epoch, Training, make_optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +84,14 @@ class MetaGCD(VanillaGCD):
         judging = torch.rand(len(labels), generator=generator) < config.held_out_share
         again = torch.rand(len(labels), generator=generator) < config.old_share
         for new in hidden.tensor_split(config.task_stages):
-            if not len(new):
-                continue
             is_new, is_old = torch.isin(labels, new), torch.isin(labels, met)
             met = torch.cat([met, new])
-            yield PseudoStage(
+            stage = PseudoStage(
                 served=(~judging & (is_new | (is_old & again))).nonzero()[:, 0],
                 judges=(judging & (is_new | is_old)).nonzero()[:, 0],
             )
+            if len(new) and len(stage.served) and len(stage.judges):
+                yield stage
 
     def _outer_loss(self, stage: PseudoStage, labelled: Labelled, training: Training) -> dict[str, Tensor]:
         """The supervised loss after a pseudo-stage, with its gradient there as the gradient here (first order)."""
@@ -109,9 +109,7 @@ class MetaGCD(VanillaGCD):
     def _inner(self, served: Tensor, labelled: Labelled, training: Training) -> None:
         """Learn from a pseudo-stage as from a real one, at the stages' first rate."""
         config = self.config
-        optimizer = torch.optim.SGD(
-            [p for p in self.parameters() if p.requires_grad], lr=config.rate, momentum=config.momentum
-        )
+        optimizer = make_optimizer({"method": self}, config.schedule())
         for _ in range(config.inner_epochs):
             for batch in labelled.batches(min(config.batch_size, len(served)), training.generator, served):
                 optimizer.zero_grad(set_to_none=True)
