@@ -281,3 +281,49 @@ def test_as_a_module_of_python():
     assert result.returncode == 0
     for command in ("bench", "demo", "list", "speed", "split"):
         assert command in result.stdout
+
+
+# paper
+
+GLYPHS = ("--dataset", "glyphs", "--option", "num_classes=6", "--option", "per_class=16", "--base-classes", "4")
+
+
+def test_paper_plans_without_running(say):
+    code, out, _ = say("paper", "main", *GLYPHS, "--stages", "1", *QUICK, "--plan")
+    assert code == 0
+    assert "10 runs, 10 of them to be done" in out
+    assert "on this machine" in out
+    assert not Path("runs/paper").exists()
+
+
+def test_paper_runs_the_rows_asked_for_and_writes_tables_and_figures(say):
+    code, out, err = say(
+        "paper", "main", *GLYPHS, "--stages", "1", *QUICK, "--only", "kmeans", "--only", "Happy", "--results", "found"
+    )
+    assert code == 0, err
+    assert "KMeans" in out
+    assert "SimGCD" not in out
+    written = {path.name for path in Path("found").iterdir()}
+    assert written == {f"main.{end}" for end in ("csv", "md", "png", "svg", "tex")}
+    assert Path("runs/paper/tokens").exists()
+
+
+def test_paper_deletes_its_tokens_when_asked_to(say):
+    arguments = ("paper", "main", *GLYPHS, "--stages", "1", *QUICK, "--only", "kmeans", "--no-keep-tokens")
+    assert say(*arguments)[0] == 0
+    assert not Path("runs/paper/tokens").exists()
+
+
+def test_mistakes_with_paper(say):
+    mistake(say("paper", "table-9"), "no experiment 'table-9'", "ablation")
+    mistake(say("paper", "main", *GLYPHS, *QUICK, "--only", "best"), "no row is 'best'", "Happy")
+    mistake(say("paper", "main", "--dataset", "no-such-folder"), "no-such-folder")
+
+
+def test_a_value_that_the_method_does_not_have(say):
+    mistake(say("bench", "simgcd", "digits", "--hardness-temperature", "1"), "simgcd has no value")
+
+
+def test_an_unknown_log(say):
+    mistake(say("bench", "happy", "digits", "--log", "nothing", *QUICK), "nothing")
+    assert not Path("runs").exists()

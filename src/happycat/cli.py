@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 import torch
 import typer
@@ -24,6 +24,7 @@ from happycat import report
 from happycat.disk import write_json
 from happycat.display import Display, scores_table
 from happycat.errors import HappycatError, InputError
+from happycat.flags import dataset_options, given, method_values, values_of
 from happycat.images import DATASETS
 from happycat.images import load as load_images
 from happycat.loop import LoopConfig
@@ -84,73 +85,6 @@ def common(
     ] = False,
 ) -> None:
     """happycat learns the classes you have labelled, then keeps discovering new ones in unlabelled images."""
-
-
-def values_of(*configs: type, methods: bool = False) -> Callable:
-    """Give a command a flag for each field of the config classes; the values given arrive as `values`.
-
-    With `methods`, also one for each value that any method has.
-    """
-    owners = {name: config for name, (_, config) in METHODS.items()} if methods else {}
-    shared: dict[str, list[str]] = {}
-    for name, config in owners.items():
-        for f in fields(config):
-            shared.setdefault(f.name, []).append(name)
-
-    def wrap(command: Callable) -> Callable:
-        signature = inspect.signature(command, eval_str=True)
-        flags = {p.name: p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
-        for config in (*configs, *owners.values()):
-            hints = get_type_hints(config)
-            for f in fields(config):
-                text, default = f.metadata.get("help", ""), f.default
-                if default not in (MISSING, None, ()):
-                    text += f" [{default:.3g}]" if isinstance(default, float) else f" [{default}]"
-                if f.name in shared and len(shared[f.name]) < len(owners):
-                    text += f" ({', '.join(shared[f.name])})"
-                flags.setdefault(
-                    f.name,
-                    inspect.Parameter(
-                        f.name,
-                        inspect.Parameter.KEYWORD_ONLY,
-                        default=None,
-                        annotation=Annotated[_flag_type(hints[f.name]), typer.Option(help=text, show_default=False)],
-                    ),
-                )
-        flags = list(flags.values())
-        command.__signature__ = signature.replace(parameters=flags)
-        command.__annotations__ = {p.name: p.annotation for p in flags}
-        return command
-
-    return wrap
-
-
-def _flag_type(hint):
-    """The type of a flag: several values are a list on the command line, the flag repeated."""
-    return (list[get_args(hint)[0]] if get_origin(hint) is tuple else hint) | None
-
-
-def given(values: dict, *configs: type) -> dict:
-    """Those of the values that belong to the configs and were given."""
-    names = {f.name for config in configs for f in fields(config)}
-    found = {name: value for name, value in values.items() if name in names and value not in (None, [])}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-
-
-def method_values(values: dict) -> dict:
-    """Those of the values that belong to any method and were given; one that the method lacks is its user's mistake."""
-    return given(values, *(config for _, config in METHODS.values()))
-
-
-def dataset_options(pairs: list[str] | None) -> dict[str, str]:
-    """`key=value` pairs as a dict."""
-    options = {}
-    for pair in pairs or []:
-        key, sign, value = pair.partition("=")
-        if not sign:
-            raise InputError(f"--option takes key=value, got {pair!r}")
-        options[key] = value
-    return options
 
 
 DatasetArgument = Annotated[str, typer.Argument(help="a data set's name (`happycat list`) or a folder of images")]
