@@ -62,14 +62,20 @@ class StoredViews:
 
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, computed once for every stored view."""
-        table = []
-        with torch.no_grad():
-            for index in torch.arange(len(self)).split(EVALUATION_BATCH):
-                every = torch.arange(1, self.store.recipe.views + 1)
-                tokens = self.store.views(index.repeat_interleave(len(every)), every.repeat(len(index)))
-                table.append(function(tokens.to(self.device)).unflatten(0, (len(index), len(every))))
-        table = torch.cat(table)
+        table = self._table(function, torch.arange(1, self.store.recipe.views + 1))
         return lambda batch: table[batch.index.repeat(2), batch.slots - 1]
+
+    def every(self, function: Callable[[Tokens], Tensor]) -> Tensor:
+        """`function` (N, V+1, …) of the centre view and of every stored view."""
+        return self._table(function, torch.arange(self.store.recipe.views + 1))
+
+    @torch.no_grad()
+    def _table(self, function: Callable[[Tokens], Tensor], slots: Tensor) -> Tensor:
+        table = []
+        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
+            tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
+            table.append(function(tokens.to(self.device)).unflatten(0, (len(index), len(slots))))
+        return torch.cat(table)
 
 
 class FreshViews:
@@ -103,6 +109,16 @@ class FreshViews:
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, without gradient."""
         return lambda batch: _without_gradient(function, batch.tokens)
+
+    @torch.no_grad()
+    def every(self, function: Callable[[Tokens], Tensor]) -> Tensor:
+        """`function` (N, 3, …) of the centre view and of two random views, the same each time."""
+        orders = torch.arange(len(self)).split(EVALUATION_BATCH)
+        table = [
+            function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
+            for views in self._load(("centre", "1", "2"), orders)
+        ]
+        return torch.cat(table)
 
 
 @torch.no_grad()

@@ -32,6 +32,9 @@ SMALL = {
     "tasks": 2,
     "task_stages": 1,
     "inner_epochs": 1,
+    "episodes": 1,
+    "restarts": 1,
+    "moves": 2,
 }
 NUM_BASE, NUM_NEW, PER_CLASS = 3, 2, 8
 
@@ -116,7 +119,7 @@ def accuracy_on(method, unlabelled) -> Accuracy:
 
 def test_yields_once_per_epoch_with_named_terms(make):
     method, labelled, unlabelled = make()
-    numbers = [(1, 2), (2, 2)] if hasattr(method.config, "epochs") else []  # k-means has none
+    numbers = [(1, 2), (2, 2)] if method.trains else []  # k-means has none
     for epochs in (method.fit(labelled, training()), method.discover(unlabelled, NUM_NEW, training())):
         told = list(epochs)
         assert [(e.number, e.total) for e in told] == numbers
@@ -209,7 +212,7 @@ def test_stopped_after_any_epoch_and_resumed_is_never_stopped(make, verb):
         assert len(states) == epoch.number
     tasks = SMALL["tasks"] if method.rehearses else 0
     number = {stage_0: SMALL["base_epochs"] + tasks, rehearsal: tasks, stage_1: 3}[verb]
-    assert len(states) == (number if hasattr(method.config, "epochs") else 0)
+    assert len(states) == (number if method.trains else 0)
     for state in states:
         again, labelled, unlabelled = make(epochs=3)
         again.load_state_dict(start)

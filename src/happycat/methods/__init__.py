@@ -1,5 +1,6 @@
 """The methods, one file each."""
 
+from happycat.methods.calm import Calm, CalmConfig
 from happycat.methods.frost import Frost, FrostConfig
 from happycat.methods.gm import GM, GMConfig
 from happycat.methods.happy import Happy, HappyConfig
@@ -11,6 +12,7 @@ from happycat.methods.simgcd_lwf import SimGCDLwF, SimGCDLwFConfig
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 METHODS: dict[str, tuple[type[Method], type[MethodConfig]]] = {
+    "calm": (Calm, CalmConfig),
     "happy": (Happy, HappyConfig),
     "kmeans": (KMeans, KMeansConfig),
     "vanilla_gcd": (VanillaGCD, VanillaGCDConfig),

@@ -28,6 +28,7 @@ class KMeans(Clustered):
     """Cluster the features anew at each stage."""
 
     family = "kmeans"
+    trains = False
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         features = normalize(self.features(labelled), dim=-1)

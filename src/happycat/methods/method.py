@@ -85,6 +85,7 @@ class Method(nn.Module):
     """
 
     family: str
+    trains = True  # whether its stages are trained, epoch by epoch
     rehearses = False  # whether `rehearse` does anything
 
     def __init__(self, tail: Tail, config: MethodConfig):

@@ -115,7 +115,7 @@ class Job:
 
     def training_views(self) -> int:
         """Views that are still to be trained on: two of each image and epoch."""
-        if not hasattr(self.config, "epochs"):
+        if not METHODS[self.request.method][0].trains:
             return 0
         total = 0
         for stage in range(self.done(), self.num_stages):
