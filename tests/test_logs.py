@@ -297,6 +297,7 @@ def test_wandb_offline(tmp_path, offline):
     offline.teardown()  # ends its process
     run_id = (folder / "wandb" / "id").read_text()
     follow(folder, ["wandb"], epochs=2, stages=1)
+    offline.teardown()  # and writes out what it holds
     (path,) = (folder / "wandb").glob("offline-run-*/*.wandb")
     assert path.name == f"run-{run_id}.wandb"
     records = stored(path)

@@ -1,7 +1,8 @@
 """Grow and Merge (Zhang et al., NeurIPS 2022), with sampled features in place of stored images.
 
 A plastic copy of the tail discovers (grow), then it is averaged with the frozen one and the classifier is
-brought to both (merge). No program of it is public: the values are ours, from its published description.
+brought to both (merge). No program of it is public: the values are ours, from its published description; the
+weight of distilling features is FRoST's, because with a weight of 1 the old classes are lost.
 Adapted as in the paper: features sampled from the class memory replace the stored images. And instead of a
 threshold that needs the share of new images, a mixture of two normal distributions on each image's
 similarity to the nearest known prototype tells old images from new ones.
@@ -38,12 +39,12 @@ class GMConfig(ParametricConfig):
     consistency_weight: float = setting(25.0, "ω, of the squared difference of two views' new-class probabilities", 0)
     ramp_epochs: int = setting(10, "epochs over which ω grows", 1)
     contrast_weight: float = setting(1.0, "of the self-supervised contrast while growing", 0)
-    grow_distillation_weight: float = setting(1.0, "of 1 − cos to the static branch while growing", 0)
+    grow_distillation_weight: float = setting(10.0, "of 1 − cos to the static branch while growing", 0)
     static_share: float = setting(0.5, "α, of the static branch in the merged one", 0, 1)
     prototype_weight: float = setting(1.0, "of the old classes' sampled features while merging", 0)
     lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers while merging", 0)
     lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
-    distillation_weight: float = setting(1.0, "of 1 − cos to the merged branch while merging", 0)
+    distillation_weight: float = setting(10.0, "of 1 − cos to the merged branch while merging", 0)
 
     def phases(self) -> tuple[int, int]:
         """How many epochs grow, and how many merge: at least one each."""

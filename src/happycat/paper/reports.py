@@ -49,13 +49,17 @@ def stages_report(name: str, title: str, table: Callable[[str], str]) -> Callabl
                 ]
                 rows.append(((dataset, variant.label), tuple(cells)))
                 curves.append(series(variant.label, [cells[0], *cells[1 : 1 + 3 * len(stages) : 3]]))
-            panels.append(Panel(dataset, [0, *stages], curves, "stage", "All (%)"))
+            panels.append(Panel(dataset, [0, *stages], [c._replace(paper=None) for c in curves], "stage", "All (%)"))
+            if any(c.paper for c in curves):
+                theirs = [Series(c.name, c.paper or [None] * len(c.values)) for c in curves]
+                name_there = f"{results.paper_names[dataset]} in the paper"
+                panels.append(Panel(name_there, [0, *stages], theirs, "stage", "All (%)"))
         made = ResultTable(
             title=title,
             labels=("data set", "method"),
             columns=columns,
             rows=tuple(rows),
-            better=("high",) * len(columns),
+            better=("", *("high",) * (len(columns) - 1)),  # methods share Stage-0
         )
         return Report({name: made}, lambda folder: lines(panels, folder / name))
 
