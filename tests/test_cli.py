@@ -310,8 +310,19 @@ def test_paper_runs_the_rows_asked_for_and_writes_tables_and_figures(say):
 
 def test_paper_deletes_its_tokens_when_asked_to(say):
     arguments = ("paper", "main", *GLYPHS, "--stages", "1", *QUICK, "--only", "kmeans", "--no-keep-tokens")
+    mine = Path("runs/paper/tokens/mine.txt")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("not a token")
     assert say(*arguments)[0] == 0
-    assert not Path("runs/paper/tokens").exists()
+    assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("until", ["0", "1"])
+def test_a_run_that_stops_early_is_shown_as_far_as_it_went(say, until):
+    code, out, err = say("bench", "happy", "glyphs", *GLYPHS[2:], "--stages", "2", *QUICK, "--until", until)
+    assert code == 0, err
+    assert "run folder" in out
+    assert Path("runs/happy-glyphs/summary.png").exists()
 
 
 def test_mistakes_with_paper(say):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from happycat.paper.study import Setting, Study
 from happycat.run import Request, prepare, the_split
 from happycat.speed import measure_speed, speed_table
 from happycat.stages import Protocol, plan_text
+from happycat.tokens import delete_stores
 from happycat.trunk import TESTED
 
 app = typer.Typer(
@@ -183,10 +183,11 @@ def run(request: Request) -> None:
     out.print(scores_table(scores, title))
     whole = score_run(scores)
     write_json(request.out / "summary.json", whole)
-    out.print(
-        f"average over stages: All {whole['mean_all']:.1f}   Old {whole['mean_old']:.1f}   "
-        f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
-    )
+    if len(scores) > 1:
+        out.print(
+            f"average over stages: All {whole['mean_all']:.1f}   Old {whole['mean_old']:.1f}   "
+            f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
+        )
     picture = report.draw_run(loop.record, loop.images, title)
     out.print(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
 
@@ -279,7 +280,7 @@ def paper(
     out.print(f"written: {', '.join(str(path) for path in written)}", soft_wrap=True)
     tokens = common.loop.tokens
     if values.get("keep_tokens") is False:
-        shutil.rmtree(tokens, ignore_errors=True)
+        delete_stores(tokens)
     elif tokens.exists():
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
         line = f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done"

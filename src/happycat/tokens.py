@@ -87,6 +87,12 @@ def affordable_views(recipe_of: Callable[[int], Recipe], wanted: int, budget: fl
     )
 
 
+def delete_stores(root: Path) -> None:
+    """Take every token store below a folder off the disk, and nothing else that may lie there."""
+    for about in Path(root).glob("*/recipe.json"):
+        shutil.rmtree(about.parent, ignore_errors=True)
+
+
 class TokenStore:
     """Tokens of every picture's centre view (slot 0) and random views (slots 1…V), in bf16.
 

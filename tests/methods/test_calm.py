@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import FAR_COLOURS, NUM_BASE, NUM_NEW, accuracy_on, after_stage_0, training
+from test_contract import NUM_BASE, NUM_NEW, accuracy_on, after_stage_0, training
 from torch.nn.functional import normalize
 
 FULL = {"episodes": 2, "restarts": 2, "moves": 10}
@@ -49,7 +49,6 @@ def test_an_episode_hides_whole_classes_and_judges_by_none_of_its_images():
 def test_colours_are_discovered():
     method, _, unlabelled = after_stage_0("calm", **FULL)
     list(method.discover(unlabelled, NUM_NEW, training(1)))
-    assert FAR_COLOURS
     assert min(accuracy_on(method, unlabelled)) > 80  # all, old and new
 
 

@@ -29,7 +29,7 @@ def discovered_classes(record: Record, images: Images) -> list[DiscoveredClass]:
     split = Split.read(record.folder / "split.json")
     place = {key: i for i, key in enumerate(images.train.keys)}
     classes = []
-    for t, stage in enumerate(split.stages, 1):
+    for t, stage in enumerate(split.stages[: len(record.stage_scores()) - 1], 1):
         truth = {key: name for name, keys in stage["images"].items() for key in keys}
         assigned = record.assigned(t)
         found = [c["id"] for c in record.model(t)["classes"] if c["stage"] == t]
