@@ -31,6 +31,7 @@ from happycat.methods import METHODS
 from happycat.metrics import score_run
 from happycat.paper.catalogue import catalogue
 from happycat.paper.experiments import Variant
+from happycat.paper.reports import Report
 from happycat.paper.study import Setting, Study
 from happycat.run import Request, prepare, the_split
 from happycat.speed import measure_speed, speed_table
@@ -124,7 +125,7 @@ def bench(
     **values,
 ) -> None:
     """Run a method over all stages of a data set and score it."""
-    options = dataset_options(option) | ({"download": True} if download else {})
+    options = dataset_options(option, download)
     run(
         Request(
             method=method,
@@ -244,7 +245,7 @@ def paper(
         flavour=flavour,
         dataset="",
         root=root,
-        dataset_options=dataset_options(option) | ({"download": True} if download else {}),
+        dataset_options=dataset_options(option, download),
         protocol_values=given(values, Protocol),
         class_order=class_order,
         backbone=backbone,
@@ -272,14 +273,22 @@ def paper(
     with interruptible("the same command goes on from here"):
         study.carry_out(jobs, display)
         made = experiment.report(study.results())
-    folder = results or out_folder / "results"
+    deliver(made, results or out_folder / "results")
+    put_away(common.loop.tokens, keep=values.get("keep_tokens") is not False)
+
+
+def deliver(made: Report, folder: Path) -> None:
+    """Write an experiment's tables and figures, and print the tables."""
     written = [path for file, table in made.tables.items() for path in table.write(folder, file)]
     for table in made.tables.values():
         out.print(table)
     written += made.draw(folder)
     out.print(f"written: {', '.join(str(path) for path in written)}", soft_wrap=True)
-    tokens = common.loop.tokens
-    if values.get("keep_tokens") is False:
+
+
+def put_away(tokens: Path, keep: bool) -> None:
+    """Delete an experiment's tokens, or say that they are still there."""
+    if not keep:
         delete_stores(tokens)
     elif tokens.exists():
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
@@ -339,7 +348,7 @@ def split(
     **values,
 ) -> None:
     """Write the split of a data set to a file that can be published: the same images everywhere."""
-    options = dataset_options(option) | ({"download": True} if download else {})
+    options = dataset_options(option, download)
     data = load_images(dataset, root=root, **options)
     request = Request(dataset=dataset, protocol_values=given(values, Protocol), class_order=class_order, out=out_file)
     made = the_split(request, data)

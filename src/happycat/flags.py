@@ -69,9 +69,9 @@ def method_values(values: dict) -> dict:
     return given(values, *(config for _, config in METHODS.values()))
 
 
-def dataset_options(pairs: list[str] | None) -> dict[str, str]:
-    """`key=value` pairs as a dict."""
-    options = {}
+def dataset_options(pairs: list[str] | None, download: bool) -> dict[str, str | bool]:
+    """`key=value` pairs as a dict, and whether to download."""
+    options: dict[str, str | bool] = {"download": True} if download else {}
     for pair in pairs or []:
         key, sign, value = pair.partition("=")
         if not sign:

@@ -146,9 +146,7 @@ class Calm(Method):
         """The mean accuracy over the judging images of all episodes."""
         total = 0.0
         for i, episode in enumerate(episodes):
-            space = _space(episode, dimensions, shrinkage)
-            points = space(episode.labelled)
-            old, _ = class_means(points, episode.labels, points[: episode.num_old])
+            space, old = _known(episode, dimensions, shrinkage)
             generator = torch.Generator().manual_seed(seed + i)
             mixture = self._mixture(space(episode.served), old, episode.num_new, temperature, generator)
             predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
@@ -161,10 +159,12 @@ def _scatter(features: Tensor, labels: Tensor) -> Scatter:
     return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
 
 
-def _space(episode: Episode, dimensions: int, shrinkage: float) -> Space:
+def _known(episode: Episode, dimensions: int, shrinkage: float) -> tuple[Space, Tensor]:
+    """The space of what an episode leaves labelled, and the directions (num_old, d) of its classes."""
     space = Space(len(episode.scatter.mean))
     space.set(*episode.scatter.space(dimensions, shrinkage))
-    return space
+    points = space(episode.labelled)
+    return space, class_means(points, episode.labels, points[: episode.num_old])[0]
 
 
 def _sharpness(episodes: list[Episode], dimensions: int, shrinkage: float) -> float:
@@ -172,9 +172,7 @@ def _sharpness(episodes: list[Episode], dimensions: int, shrinkage: float) -> fl
     grid = torch.logspace(-2, 0, 41).tolist()
     losses = torch.zeros(len(grid))
     for episode in episodes:
-        space = _space(episode, dimensions, shrinkage)
-        points = space(episode.labelled)
-        old, _ = class_means(points, episode.labels, points[: episode.num_old])
+        space, old = _known(episode, dimensions, shrinkage)
         known = episode.truth < episode.num_old
         cosines = space(episode.judges[known]) @ old.T
         losses += torch.stack([cross_entropy(cosines / t, episode.truth[known]).cpu() for t in grid])

@@ -27,7 +27,6 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 from happycat.serving import Batch, Unlabelled
 from happycat.tail import Tail
 from happycat.training import Epoch, Training, ramp_up
-from happycat.trunk import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +128,7 @@ class GM(Parametric):
     ) -> Iterator[Epoch]:
         """Category unification: one classifier for the classes found and those remembered."""
         config, num_old = self.config, previous.num_classes
-
-        def answers(tokens: Tokens) -> Tensor:
-            return previous.head(previous.tail(tokens))
-
-        then, merged = unlabelled.views.frozen(answers), unlabelled.views.frozen(copy.deepcopy(self.tail))
+        then, merged = unlabelled.views.frozen(previous.cosines), unlabelled.views.frozen(copy.deepcopy(self.tail))
         scale = config.prediction_temperature * config.lwf_temperature
 
         def loss(batch: Batch, _: int) -> dict[str, Tensor]:

@@ -97,8 +97,12 @@ class Parametric(Method):
         progress = min(1.0, epoch / max(1, config.base_teacher_epochs - 1))
         return config.base_teacher_start + progress * (config.base_teacher_end - config.base_teacher_start)
 
+    def cosines(self, tokens: Tokens) -> Tensor:
+        """Of the features with every class's row, (B, K)."""
+        return self.head(self.tail(tokens))
+
     def logits(self, tokens: Tokens) -> Tensor:
-        return self.head(self.tail(tokens)) / self.config.prediction_temperature
+        return self.cosines(tokens) / self.config.prediction_temperature
 
     # What the methods' own stages are made of
 

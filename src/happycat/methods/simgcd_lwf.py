@@ -17,7 +17,6 @@ from happycat.config import setting
 from happycat.methods.simgcd import SimGCD, SimGCDConfig
 from happycat.serving import Batch, Unlabelled
 from happycat.training import Epoch, Training
-from happycat.trunk import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +31,8 @@ class SimGCDLwF(SimGCD):
     """L = L_SimGCD + λ L_lwf."""
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
-        config, num_old, previous = self.config, self.num_classes, copy.deepcopy(self)
-
-        def answers(tokens: Tokens) -> Tensor:
-            return previous.head(previous.tail(tokens))
-
-        before = unlabelled.views.frozen(answers)
+        config, num_old = self.config, self.num_classes
+        before = unlabelled.views.frozen(copy.deepcopy(self).cosines)
 
         def lwf(batch: Batch, cosines: Tensor) -> dict[str, Tensor]:
             now, then = cosines[:, :num_old], before(batch)
