@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from happycat.mixture import fit_mixture, growing, maximise, moved, seeded
+from happycat.mixture import Search
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -42,7 +42,7 @@ def test_one_round_is_that_of_a_loop():
     points, _ = clouds(3, each=5)
     centres = normalize(torch.randn(4, 16, generator=generator(5)), dim=-1)
     shares = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    got = maximise(points, centres, shares, 2, 0.3, rounds=1)
+    got = Search(points, centres[:2], 0.3, generator()).maximise(centres[2:], shares, rounds=1)
     densities, counts, found = one_round_by_loop(points, centres, shares.tolist(), 2, 0.3)
     torch.testing.assert_close(got.log_density, torch.tensor(densities), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(got.counts, torch.tensor(counts), rtol=1e-4, atol=1e-5)
@@ -53,14 +53,15 @@ def test_one_round_is_that_of_a_loop():
 
 def test_more_rounds_explain_better():
     points, _ = clouds(4)
-    centres, shares = seeded(points, points[:1], 3, generator()), torch.full((4,), 0.25)
-    scores = [maximise(points, centres, shares, 1, 0.1, rounds).score for rounds in (1, 2, 4, 8, 30)]
+    search, shares = Search(points, points[:1], 0.1, generator()), torch.full((4,), 0.25)
+    centres = search.seeded(points[:0], 3)
+    scores = [search.maximise(centres, shares, rounds).score for rounds in (1, 2, 4, 8, 30)]
     assert scores == sorted(scores)
 
 
 def test_the_new_classes_are_found_and_the_old_ones_stay():
     points, centres = clouds(6)
-    got = fit_mixture(points, centres[:4], 2, 0.1, generator(), restarts=2, moves=10)
+    got = Search(points, centres[:4], 0.1, generator()).best(2, restarts=2, moves=10)
     assert torch.equal(got.centres[:4], centres[:4])
     cosines = got.centres[4:] @ centres.T
     assert sorted(cosines.argmax(1).tolist()) == [4, 5]
@@ -73,24 +74,25 @@ def test_a_move_frees_a_component_that_shares_a_class():
     points, centres = clouds(4)
     between, beside = centres[1] + centres[2], centres[3] + 0.05 * torch.randn(2, 16, generator=generator(7))
     start = normalize(torch.cat([centres[:1], between[None], beside]), dim=1)
-    stuck = maximise(points, start, torch.full((4,), 0.25), 0, 0.1)
+    search = Search(points, start[:1], 0.1, generator(1))
+    stuck = search.maximise(start[1:], torch.full((4,), 0.25))
     assert (stuck.centres @ centres[1]).max() < 0.9
-    freed, random = stuck, generator(1)
+    freed = stuck
     for _ in range(20):
-        freed = moved(points, freed, 0, 0.1, random)
+        freed = search.moved(freed)
         assert freed.score >= stuck.score
     assert ((freed.centres @ centres.T).amax(0) > 0.95).all()
 
 
 def test_no_new_class_is_a_mixture_too():
     points, centres = clouds(3)
-    got = fit_mixture(points, centres, 0, 0.1, generator(), restarts=1, moves=5)
+    got = Search(points, centres, 0.1, generator()).best(0, restarts=1, moves=5)
     assert torch.equal(got.centres, centres)
 
 
 def test_growing_gains_much_for_each_class_there_is_and_little_after():
     points, centres = clouds(6)
-    mixtures = list(itertools.islice(growing(points, centres[:3], 0.1, generator(), moves=3), 7))
+    mixtures = list(itertools.islice(Search(points, centres[:3], 0.1, generator()).growing(moves=3), 7))
     assert [len(m.centres) for m in mixtures] == list(range(3, 10))
     gains = [b.log_density.sum() - a.log_density.sum() for a, b in itertools.pairwise(mixtures)]
     assert min(gains[:3]) > 5 * max(gains[3:])
@@ -99,11 +101,23 @@ def test_growing_gains_much_for_each_class_there_is_and_little_after():
 @pytest.mark.parametrize("moves", [0, 5])
 def test_the_same_generator_gives_the_same_mixture(moves):
     points, centres = clouds(5)
-    one, two = (fit_mixture(points, centres[:2], 3, 0.1, generator(3), 2, moves) for _ in range(2))
+    one, two = (Search(points, centres[:2], 0.1, generator(3)).best(3, 2, moves) for _ in range(2))
     assert torch.equal(one.centres, two.centres)
 
 
 def test_more_classes_than_candidates_and_few_points():
     points, centres = clouds(2, each=2)
-    got = fit_mixture(points, centres[:1], 2, 0.1, generator(), restarts=1, moves=2)
+    got = Search(points, centres[:1], 0.1, generator()).best(2, restarts=1, moves=2)
     assert got.centres.isfinite().all()
+
+
+def test_growing_splits_a_component_that_covers_two_classes():
+    """No point is drawn for it: the split alone frees the second class."""
+    points, centres = clouds(4)
+    search = Search(points, centres[:2], 0.1, generator())
+    between = torch.nn.functional.normalize(centres[2] + centres[3], dim=0)[None]
+    covering = search.maximise(between, torch.full((3,), 1 / 3), rounds=1)
+    (split,) = search._splits(covering)
+    got = search.maximise(*split)
+    assert ((got.centres @ centres.T).amax(0) > 0.95).all()
+    assert search.grown(covering).score >= got.score - 1e-4

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from conftest import QUICK, quick_run
+from happycat.counting import Count
 from happycat.disk import read_json
 from happycat.errors import InputError
+from happycat.methods.calm import CalmConfig
 from happycat.record import Record
 
 STAGES = {k: v for k, v in QUICK.items() if not k.startswith("base_")}
@@ -91,6 +95,49 @@ def test_an_estimated_number_of_classes_is_scored_and_described(finished, tmp_pa
         assert len(scores[t]["identities"]) == len(stages)
         assert {int(row["predicted"]) for row in record.assigned(t)} <= set(range(len(stages)))
     assert scores[2]["all"] is not None
+
+
+AUTO = {"num_new": "auto", "most_new": 3}
+CALM = {"episodes": 1, "restarts": 1, "moves": 2}
+
+
+@pytest.fixture
+def quick_counter(monkeypatch) -> None:
+    monkeypatch.setattr("happycat.loop.CalmConfig", partial(CalmConfig, **CALM))
+
+
+def test_a_counter_beside_the_method_says_how_many_and_is_resumed(finished, tmp_path, quick_counter):
+    """Its own calibration is not of one's method: it learns at Stage-0, or, for another run's, before stage 1."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    scores = quick_run(one, start=finished, method_values=STAGES, loop=AUTO)
+    quick_run(two, start=finished, method_values=STAGES, loop={**AUTO, "until": 1})
+    quick_run(two, start=finished, method_values=STAGES, loop=AUTO, resume=True)
+    assert files(one, 1, 2) == files(two, 1, 2)
+    record = Record(one)
+    for t in (1, 2):
+        found = record.model(t)["count"]
+        assert found["low"] <= found["number"] <= found["high"] <= 3
+        assert len(found["numbers"]) == len(found["curve"])
+        assert [c["stage"] for c in record.model(t)["classes"]].count(t) == found["number"]
+        counted = record.load_state(t, "counter")
+        assert len(counted["memory.prototypes"]) == len(scores[t]["identities"])
+
+
+def test_calm_counts_for_itself(tmp_path):
+    quick_run(tmp_path / "run", method="calm", method_values={**QUICK, **CALM}, loop=AUTO)
+    model = Record(tmp_path / "run").model(2)
+    assert "counter.safetensors" not in model["sha256"]
+    assert model["count"]["number"] == [c["stage"] for c in model["classes"]].count(2)
+
+
+def test_a_stage_with_nothing_new_leaves_the_model_as_it_is(finished, tmp_path, monkeypatch, quick_counter):
+    monkeypatch.setattr("happycat.methods.calm.Calm.count", lambda *_: Count(0, 0, 0, [0, 1], [0.0, -1.0]))
+    scores = quick_run(tmp_path / "run", start=finished, method_values=STAGES, loop=AUTO)
+    record = Record(tmp_path / "run")
+    assert len(record.model(2)["classes"]) == 4
+    before, after = record.load_state(0), record.load_state(2)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert scores[2]["new"] == 0
 
 
 def test_the_csv_files_hold_what_the_lines_hold(finished):

@@ -32,7 +32,7 @@ def values_of(*configs: type, methods: bool = False) -> Callable:
             for f in fields(config):
                 text, default = f.metadata.get("help", ""), f.default
                 if default not in (MISSING, None, ()):
-                    text += f" [{default:.3g}]" if isinstance(default, float) else f" [{default}]"
+                    text += f" [{_shown(default)}{_otherwise(f.name, default, owners)}]"
                 if f.name in shared and len(shared[f.name]) < len(owners):
                     text += f" ({', '.join(shared[f.name])})"
                 flags.setdefault(
@@ -78,3 +78,13 @@ def dataset_options(pairs: list[str] | None, download: bool) -> dict[str, str | 
             raise InputError(f"--option takes key=value, got {pair!r}")
         options[key] = value
     return options
+
+
+def _shown(value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _otherwise(name: str, usual, owners: dict[str, type]) -> str:
+    """The methods for which a value is not the usual one."""
+    theirs = {m: f.default for m, config in owners.items() for f in fields(config) if f.name == name}
+    return "".join(f"; {method}: {_shown(value)}" for method, value in theirs.items() if value != usual)

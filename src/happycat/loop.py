@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import time
@@ -16,11 +17,13 @@ from torch.nn.functional import normalize
 
 from happycat.clustering import silhouettes
 from happycat.config import Checked, choice, setting
+from happycat.counting import Count
 from happycat.display import Display
 from happycat.errors import InputError
 from happycat.images import Images
 from happycat.logs import Logs, open_logs
 from happycat.methods import Method
+from happycat.methods.calm import Calm, CalmConfig
 from happycat.metrics import clustering_accuracy, score_stage
 from happycat.record import Record, prediction_rows
 from happycat.serving import FreshViews, Labelled, StoredViews, Unlabelled
@@ -43,7 +46,9 @@ class LoopConfig(Checked):
     fresh_views: bool = setting(False, "new crops each epoch, through the trunk, instead of stored tokens")
     cache_gb: float = setting(20.0, "most gigabytes of tokens a stage may store; fewer views are stored if need be", 0)
     until: int | None = setting(None, "the stage to stop after; --resume goes on from there [the last]", 0)
-    num_new: str = choice("known", ("known", "silhouette"), "how many new classes a stage has: told, or estimated")
+    num_new: str = choice(
+        "known", ("known", "auto", "silhouette"), "how many new classes a stage has, told or estimated"
+    )
     most_new: int | None = setting(None, "the most new classes that are considered [half of those known]", 2)
     select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
     tokens: Path | None = setting(None, "where token stores lie [in the run folder]")
@@ -94,7 +99,9 @@ class Loop:
         self.plan = ViewPlan(
             image_size=trunk.image_size, crop_share=images.crop_share, mirror=images.mirror, seed=config.view_seed
         )
+        self.counter = self._counter()
         self.fingerprint = ""
+        self.count: Count | None = None  # of the new classes of the stage under way
         self.test_sets: list[tuple[Unlabelled, Subset, np.ndarray]] = []
 
     def run(self) -> list[dict]:
@@ -106,6 +113,8 @@ class Loop:
             self.load(self.start, 0)
         elif not self.scratch:
             self.fingerprint = self.trunk.fingerprint()
+        if done and self._has_counter():
+            self._load_counter(done - 1)
         self._announce()
         for stage in stages[:done]:
             self._forget(self._pictures(stage), self.config.views)  # a kill may have come between
@@ -133,14 +142,14 @@ class Loop:
         pictures, scratch = self._pictures(stage), self._trains_trunk(stage)
         if scratch:
             self.trunk.thaw()
-        served = Unlabelled(self._views(pictures, stage_name(stage), self.config.views, fresh=scratch))
-        if stage == 0:
-            _, ids = labelled_pictures(self.images, self.split)
-            served = Labelled(served.views, torch.from_numpy(ids).to(self.device))
+        served = self._served(stage, fresh=scratch)
+        if stage > 0:
+            self.count = self._count(stage, served)
         self._train(stage, served)
         if scratch:
             self.fingerprint = self.trunk.fingerprint()
             self.test_sets.clear()  # what was served while the trunk still changed
+        self._teach_counter(stage, served)
         self._finish(stage, served, pictures)
         self._forget(pictures, self.config.views)
 
@@ -154,6 +163,14 @@ class Loop:
         if stage == 0:
             return labelled_pictures(self.images, self.split)[0]
         return unlabelled_pictures(self.images, self.split, stage)
+
+    def _served(self, stage: int, fresh: bool = False) -> Unlabelled:
+        """The images of a stage as they are served; those of Stage-0 with their labels."""
+        views = self._views(self._pictures(stage), stage_name(stage), self.config.views, fresh)
+        if stage:
+            return Unlabelled(views)
+        _, ids = labelled_pictures(self.images, self.split)
+        return Labelled(views, torch.from_numpy(ids).to(self.device))
 
     def _announce(self) -> None:
         """Say what will be done before it is."""
@@ -195,7 +212,8 @@ class Loop:
         if stage == 0:
             epochs = self._learn_labelled(served, training)
         else:
-            epochs = self.method.discover(served, self._num_new(stage, served), training)
+            number = self.count.number if self.count else self.split.num_new(stage)
+            epochs = self.method.discover(served, number, training) if number else ()
         saved = time.monotonic()
         with self._epoch_bar(stage) as tell:
             for epoch in epochs:
@@ -216,20 +234,6 @@ class Loop:
         self.trunk.freeze()
         yield from self.method.rehearse(served, training)
 
-    def _num_new(self, stage: int, served: Unlabelled) -> int:
-        """How many new classes the stage has: told by the split, or the number with the best silhouette."""
-        if self.config.num_new == "known":
-            return self.split.num_new(stage)
-        known = self.method.num_classes
-        most = min(self.config.most_new or max(2, known // 2), len(served) - known - 1)
-        if most < 1:
-            raise InputError(f"{stage_name(stage)} has too few images to estimate its classes; use --num-new known")
-        features = normalize(self.method.features(served), dim=-1)
-        scores = silhouettes(features, range(known + 1, known + most + 1))
-        number = 1 + int(np.argmax(scores))
-        self.display.note(f"{stage_name(stage)}: {number} new classes estimated")
-        return number
-
     @contextmanager
     def _epoch_bar(self, stage: int) -> Iterator:
         with self.display.bar(f"{stage_name(stage)}: {'discovering' if stage else 'training'}", None) as advance:
@@ -245,6 +249,58 @@ class Loop:
     def _best_so_far(self, stage: int) -> float:
         """The best test accuracy among this stage's recorded epochs (for --select oracle)."""
         return max((e["test_all"] for e in self.record.epochs() if e["stage"] == stage), default=-1.0)
+
+    # How many new classes
+
+    def _count(self, stage: int, served: Unlabelled) -> Count | None:
+        """How many new classes a stage has, if that is not told."""
+        if self.config.num_new == "known":
+            return None
+        known = self.method.num_classes
+        usual = max(2, known // 2) if self.config.num_new == "silhouette" else max(10, known)
+        most = min(self.config.most_new or usual, len(served) - known - 1)
+        if most < 1:
+            raise InputError(f"{stage_name(stage)} has too few images to estimate its classes; use --num-new known")
+        if self.config.num_new == "silhouette":
+            features, numbers = normalize(self.method.features(served), dim=-1), range(1, most + 1)
+            scores = silhouettes(features, [known + number for number in numbers])
+            number = numbers[int(np.argmax(scores))]
+            found = Count(number, number, number, list(numbers), scores)
+        else:
+            if self.counter.num_classes == 0:  # Stage-0 is that of another run
+                self._teach_counter(0, self._served(0))
+            found = self.counter.count(served, most, seeded(self.config.seed, stage, "count"))
+        between = "" if found.low == found.high else f", between {found.low} and {found.high}"
+        self.display.note(f"{stage_name(stage)}: {found.number} new classes estimated{between}")
+        return found
+
+    def _counter(self) -> Calm | None:
+        """What estimates the number of new classes: Calm, on the backbone as it is before any tuning."""
+        if self.config.num_new != "auto":
+            return None
+        if isinstance(self.method, Calm):
+            return self.method
+        return Calm(copy.deepcopy(self.method.tail), CalmConfig()).to(self.device)
+
+    def _has_counter(self) -> bool:
+        """Whether there is one beside the method."""
+        return self.counter not in (None, self.method)
+
+    def _teach_counter(self, stage: int, served: Unlabelled) -> None:
+        """Let the counter know the classes that the method has learned at a stage."""
+        if not self._has_counter():
+            return
+        if stage == 0:
+            if self.scratch:  # what Stage-0 has trained is the backbone
+                self.counter.tail.load_state_dict(self.method.tail.state_dict())
+            list(self.counter.fit(served, Training(seeded(self.config.seed, "counter"))))
+        else:
+            predicted = self.method.predict_all(served).argmax(1)
+            self.counter.adopt(served, predicted, self.method.num_classes)
+
+    def _load_counter(self, stage: int) -> None:
+        if "counter.safetensors" in self.record.model(stage)["sha256"]:
+            self.counter.load_state_dict(self.record.load_state(stage, "counter"))
 
     # Evaluation
 
@@ -287,6 +343,7 @@ class Loop:
             stage,
             state=self.method.state_dict(),
             trunk=self.trunk.model.state_dict() if self.scratch and stage == 0 else None,
+            counter=self.counter.state_dict() if self._has_counter() else None,
             model=self._describe(stage),
             scores=scores,
             assigned=prediction_rows(pictures.keys, self.method.predict_all(served).cpu().numpy()),
@@ -319,4 +376,5 @@ class Loop:
                 }
                 for c in range(self.method.num_classes)
             ],
+            "count": self.count._asdict() if self.count else None,
         }

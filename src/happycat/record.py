@@ -186,6 +186,7 @@ class Record:
         assigned: list[dict],
         predictions: list[dict],
         trunk: dict[str, Tensor] | None = None,
+        counter: dict[str, Tensor] | None = None,
     ) -> None:
         """Write everything of a finished stage at once; the checkpoint has done its duty."""
         folder = self.stage_folder(stage)
@@ -193,9 +194,9 @@ class Record:
         with storage_errors(folder):
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-            _save(state, temporary / "model.safetensors", {})
-            if trunk is not None:
-                _save(trunk, temporary / "trunk.safetensors", {})
+            for name, tensors in (("model", state), ("trunk", trunk), ("counter", counter)):
+                if tensors is not None:
+                    _save(tensors, temporary / f"{name}.safetensors", {})
             checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
             write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
             write_json(temporary / "scores.json", scores)

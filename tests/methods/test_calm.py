@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from test_contract import NUM_BASE, NUM_NEW, accuracy_on, after_stage_0, training
-from torch.nn.functional import normalize
 
 FULL = {"episodes": 2, "restarts": 2, "moves": 10}
 
@@ -32,20 +31,6 @@ def test_values_that_are_given_are_taken():
     assert float(method.temperature) == pytest.approx(0.2)
 
 
-def test_an_episode_hides_whole_classes_and_judges_by_none_of_its_images():
-    method, labelled, _ = after_stage_0("calm", **FULL)
-    features = normalize(labelled.views.every(method.tail), dim=-1)
-    labels = labelled.labels
-    for seed in range(5):
-        episode = method._hide(features, labels, torch.Generator().manual_seed(seed))
-        assert episode.num_old + episode.num_new == NUM_BASE
-        assert set(episode.labels.tolist()) <= set(range(episode.num_old))
-        assert len(episode.labelled) + len(episode.served) + len(episode.judges) == len(labels)
-        rows = [tuple(row) for row in torch.cat([episode.labelled, episode.served]).tolist()]
-        judges = {tuple(row) for row in episode.judges.tolist()}
-        assert judges.isdisjoint(rows)
-
-
 def test_colours_are_discovered():
     method, _, unlabelled = after_stage_0("calm", **FULL)
     list(method.discover(unlabelled, NUM_NEW, training(1)))
@@ -59,3 +44,28 @@ def test_probabilities_are_sharp_enough_to_be_likely():
     right = probabilities.argmax(1) == labelled.labels
     assert right.float().mean() > 0.9
     assert probabilities.amax(1).mean() > 0.8
+
+
+def test_new_colours_are_counted():
+    method, labelled, unlabelled = after_stage_0("calm", **FULL)
+    found = method.count(unlabelled, 6, torch.Generator().manual_seed(0))
+    assert found.number == NUM_NEW
+    assert found.low <= found.number <= found.high
+    assert found.numbers[found.curve.index(max(found.curve))] == found.number
+    assert method.count(labelled, 6, torch.Generator().manual_seed(0)).number == 0
+
+
+def test_the_classes_of_another_method_are_adopted():
+    method, _, unlabelled = after_stage_0("calm", **FULL)
+    truth = torch.arange(NUM_BASE + NUM_NEW).repeat_interleave(len(unlabelled) // (NUM_BASE + NUM_NEW))
+    method.adopt(unlabelled, truth, NUM_BASE + NUM_NEW + 1)  # the last one got no image
+    assert method.num_classes == NUM_BASE + NUM_NEW + 1
+    assert method.class_counts()[NUM_BASE:] == [len(truth) // 5, len(truth) // 5, 0]
+    assert (method.predict_all(unlabelled).argmax(1) == truth).float().mean() > 0.9
+
+
+def test_an_unfamiliar_colour_is_below_the_threshold_and_most_labelled_images_are_not():
+    method, labelled, unlabelled = after_stage_0("calm", **FULL)
+    assert (method.memory.similarity(method.points(labelled)) >= method.familiar).float().mean() > 0.8
+    new = method.points(unlabelled)[-len(unlabelled) // 5 :]
+    assert (method.memory.similarity(new) < method.familiar).float().mean() > 0.8

@@ -2,7 +2,7 @@
 
 Tuning on the labelled classes makes a backbone forget what new ones need. Calm tunes nothing. From the labelled
 images it learns a space (principal components, whitened by the within-class covariance) in which a class is one
-direction; a stage fits a mixture whose old directions stay and whose new ones are found. Its three values are
+direction; a stage fits a mixture whose old directions stay and whose new ones are found. All it needs to know is
 chosen by hiding some labelled classes and discovering them. Nothing is left to set by hand, and no test image
 chooses anything.
 """
@@ -11,24 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from happycat.config import setting
+from happycat.counting import Count, Price, count, follow
+from happycat.hiding import GROWTH_MOVES, Calibration, hide, scatter_of
 from happycat.memory import class_means
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
-from happycat.metrics import clustering_accuracy
-from happycat.mixture import fit_mixture
+from happycat.mixture import Mixture, Search
 from happycat.serving import Labelled, Unlabelled
 from happycat.tail import Tail
 from happycat.training import Epoch, Training
 from happycat.trunk import Tokens
-from happycat.whitening import Scatter, Space
+from happycat.whitening import Space
 
 SHARES = (1 / 3, 1 / 2, 2 / 3, 5 / 6)  # of the features' dimensions
 SHRINKAGES = (0.1, 0.3, 0.5)
@@ -48,19 +47,6 @@ class CalmConfig(ParametricConfig):
     hidden_share: float = setting(0.2, "of the labelled classes that are hidden", 0.01, 0.9)
 
 
-class Episode(NamedTuple):
-    """Labelled images with some classes hidden: what is still labelled, what is served, what judges."""
-
-    scatter: Scatter
-    labelled: Tensor  # (n, D)
-    labels: Tensor
-    served: Tensor
-    judges: Tensor
-    truth: Tensor
-    num_old: int
-    num_new: int
-
-
 class Calm(Method):
     """A whitened space, and a direction in it for each class."""
 
@@ -72,108 +58,70 @@ class Calm(Method):
         self.space = Space(tail.dim)
         self.register_buffer("temperature", torch.tensor(0.07))  # of the mixture
         self.register_buffer("sharpness", torch.tensor(0.1))  # of the probabilities
+        self.register_buffer("familiar", torch.tensor(-1.0))  # cosine below which an image is of no known class
+        self.register_buffer("price", torch.zeros(3))  # of a component (counting.Price)
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         if labelled.views.trained():  # a backbone that starts from nothing has to learn to see
             yield from Parametric(self.tail, self.config).to(labelled.labels.device).fit(labelled, training)
         features, labels = self._views(labelled), labelled.labels
-        dimensions, shrinkage, temperature = self._calibrate(features, labels, training.generator)
-        self.space.set(*_scatter(features, labels).space(dimensions, shrinkage))
-        self.temperature = torch.tensor(temperature, device=labels.device)
+        dimensions, shrinkage = self._calibrate(features, labels, training.generator)
+        self.space.set(*scatter_of(features, labels).space(dimensions, shrinkage))
         points = self.space(features.mean(1))
         self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
-        points = self.space(self._views(unlabelled).mean(1))
-        mixture = self._mixture(points, self.memory.prototypes, num_new, float(self.temperature), training.generator)
+        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), training.generator)
+        mixture = self._search(search, num_new)
         counts = mixture.counts[self.num_classes :].round().long()
         self.memory.replace(mixture.centres, torch.cat([self.memory.counts, counts]))
         yield from ()
 
+    def count(self, unlabelled: Unlabelled, most: int, generator: torch.Generator) -> Count:
+        """How many new classes there are among the images: between 0 and `most`."""
+        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), generator)
+        price = Price(*self.price.tolist())
+        return count(follow(search.growing(GROWTH_MOVES), self.num_classes, most, price), price)
+
+    def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
+        """Take the new classes that another method found among the images, up to `num_classes` in all."""
+        points, new = self.points(unlabelled), num_classes - self.num_classes
+        if new == 0:
+            return
+        anywhere = points.mean(0).expand(new, -1)  # for a class without an image
+        means, counts = class_means(points, predicted - self.num_classes, anywhere)
+        self.memory.replace(torch.cat([self.memory.prototypes, means]), torch.cat([self.memory.counts, counts]))
+
     def logits(self, tokens: Tokens) -> Tensor:
         points = self.space(normalize(self.tail(tokens), dim=-1))
         return points @ self.memory.prototypes.T / self.sharpness
+
+    def points(self, unlabelled: Unlabelled) -> Tensor:
+        """The images in the whitened space, (N, d), each the mean of its views."""
+        return self.space(self._views(unlabelled).mean(1))
 
     @torch.no_grad()
     def _views(self, unlabelled: Unlabelled) -> Tensor:
         """Unit features (N, V, D) of the centre view and of some random ones."""
         return normalize(unlabelled.views.every(self.tail), dim=-1)
 
-    def _mixture(self, points: Tensor, old: Tensor, num_new: int, temperature: float, generator: torch.Generator):
-        return fit_mixture(points, old, num_new, temperature, generator, self.config.restarts, self.config.moves)
+    def _search(self, search: Search, num_new: int) -> Mixture:
+        return search.best(num_new, self.config.restarts, self.config.moves)
 
-    # Calibration by hiding
-
-    def _calibrate(self, features: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[int, float, float]:
-        """Dimensions, shrinkage and temperature with which hidden classes are discovered best."""
-        config = self.config
-        most = min(features.shape[-1], len(labels) - 1)
+    def _calibrate(self, features: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[int, float]:
+        """Set what hidden classes are discovered best with; the dimensions and the shrinkage are returned."""
+        config, most = self.config, min(features.shape[-1], len(labels) - 1)
         dimensions = [config.dimensions] if config.dimensions else sorted({max(1, round(most * s)) for s in SHARES})
         shrinkages = SHRINKAGES if config.shrinkage is None else [config.shrinkage]
         temperatures = TEMPERATURES if config.mixture_temperature is None else [config.mixture_temperature]
-        episodes = [self._hide(features, labels, generator) for _ in range(config.episodes)]
-        middle = temperatures[len(temperatures) // 2]
-        seed = int(torch.randint(2**31, (), generator=generator))
-        chosen = max(product(dimensions, shrinkages), key=lambda pair: self._worth(episodes, *pair, middle, seed))
-        temperature = max(temperatures, key=lambda t: self._worth(episodes, *chosen, t, seed))
-        self.sharpness = torch.tensor(_sharpness(episodes, *chosen), device=labels.device)
-        return (*chosen, temperature)
-
-    def _hide(self, features: Tensor, labels: Tensor, generator: torch.Generator) -> Episode:
-        """Some classes lose their labels; a fifth of each class judges, a few images of the others are served again."""
-        num_base = int(labels.max()) + 1
-        num_new = min(max(1, round(num_base * self.config.hidden_share)), num_base - 1)
-        ids = torch.randperm(num_base, generator=generator).argsort().to(labels.device)[labels]  # hidden come last
-        chance = torch.rand(len(labels), generator=generator).to(labels.device)
-        hidden = ids >= num_base - num_new
-        judging, known = chance < 0.2, ~hidden & (chance >= 0.25)
-        served = ~judging & ~known
-        points = features.mean(1)
-        return Episode(
-            scatter=_scatter(features[known], ids[known]),
-            labelled=points[known],
-            labels=ids[known],
-            served=points[served],
-            judges=features[judging][:, 0],
-            truth=ids[judging],
-            num_old=num_base - num_new,
-            num_new=num_new,
-        )
-
-    def _worth(
-        self, episodes: list[Episode], dimensions: int, shrinkage: float, temperature: float, seed: int
-    ) -> float:
-        """The mean accuracy over the judging images of all episodes."""
-        total = 0.0
-        for i, episode in enumerate(episodes):
-            space, old = _known(episode, dimensions, shrinkage)
-            generator = torch.Generator().manual_seed(seed + i)
-            mixture = self._mixture(space(episode.served), old, episode.num_new, temperature, generator)
-            predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
-            total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
-        return total / len(episodes)
-
-
-def _scatter(features: Tensor, labels: Tensor) -> Scatter:
-    """Of all views (N, V, D) of labelled images."""
-    return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
-
-
-def _known(episode: Episode, dimensions: int, shrinkage: float) -> tuple[Space, Tensor]:
-    """The space of what an episode leaves labelled, and the directions (num_old, d) of its classes."""
-    space = Space(len(episode.scatter.mean))
-    space.set(*episode.scatter.space(dimensions, shrinkage))
-    points = space(episode.labelled)
-    return space, class_means(points, episode.labels, points[: episode.num_old])[0]
-
-
-def _sharpness(episodes: list[Episode], dimensions: int, shrinkage: float) -> float:
-    """The temperature that gives the labelled classes' judging images their likeliest probabilities."""
-    grid = torch.logspace(-2, 0, 41).tolist()
-    losses = torch.zeros(len(grid))
-    for episode in episodes:
-        space, old = _known(episode, dimensions, shrinkage)
-        known = episode.truth < episode.num_old
-        cosines = space(episode.judges[known]) @ old.T
-        losses += torch.stack([cross_entropy(cosines / t, episode.truth[known]).cpu() for t in grid])
-    return grid[int(losses.argmin())]
+        episodes = [hide(features, labels, config.hidden_share, generator) for _ in range(config.episodes)]
+        calibration = Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
+        middle = [values[len(values) // 2] for values in (dimensions, shrinkages, temperatures)]
+        dimension = max(dimensions, key=lambda d: calibration.worth(d, *middle[1:]))
+        shrinkage = max(shrinkages, key=lambda s: calibration.worth(dimension, s, middle[2]))
+        temperature = max(temperatures, key=lambda t: calibration.worth(dimension, shrinkage, t))
+        self.temperature = torch.tensor(temperature, device=labels.device)
+        self.sharpness = torch.tensor(calibration.sharpness(dimension, shrinkage), device=labels.device)
+        self.familiar = torch.tensor(calibration.familiar(dimension, shrinkage), device=labels.device)
+        self.price = torch.tensor(calibration.price(dimension, shrinkage, temperature), device=labels.device)
+        return dimension, shrinkage

@@ -3,8 +3,8 @@
 Adapted: the published outer loop cannot run as written; it is first-order MAML here. A task hides some
 labelled classes and meets them in a few pseudo-stages without their labels; the gradient, at the weights that
 this leads to, of the supervised loss on held-out images of all classes met so far is applied to the weights
-before. The rates are those of the stages to come and a tenth of it (the published ratio), and there are fewer
-tasks and epochs than in its program. Test images go to the nearest centre of k-means on the stage's images.
+before. The rates are its own program's, a hundredth of the other methods'; there are fewer tasks and epochs
+than in its program. Test images go to the nearest centre of k-means on the stage's images.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from happycat.training import Epoch, Training, make_optimizer
 class MetaGCDConfig(VanillaGCDConfig):
     """GCD's values, and those of the rehearsal and of the soft neighbours."""
 
+    rate: float = setting(1e-4, "learning rate of later stages", 0)
     neighbour_similarity: float = setting(0.85, "cosine from which two images are neighbours", -1, 1)
     neighbour_share: float = setting(0.5, "of the neighbours' contrast; the rest is InfoNCE's", 0, 1)
     tasks: int = setting(10, "of the rehearsal", 1)
     task_stages: int = setting(3, "pseudo-stages of a task", 1)
     hidden_share: float = setting(0.3, "of the labelled classes that a task hides", 0.01, 0.9)
     inner_epochs: int = setting(3, "of a pseudo-stage", 1)
-    outer_rate: float = setting(1e-3, "learning rate of the rehearsal's outer steps", 0)
+    outer_rate: float = setting(1e-5, "learning rate of the rehearsal's outer steps", 0)
     held_out_share: float = setting(0.25, "of the images that the outer step is judged by", 0.01, 0.9)
     old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
 

@@ -1,0 +1,132 @@
+"""Calibration by hiding: take the labels off some labelled classes, discover them, and see what works.
+
+This chooses everything that Calm needs to know, from the labelled images alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from happycat.counting import Price, Step, follow, learn_price
+from happycat.memory import class_means
+from happycat.metrics import clustering_accuracy
+from happycat.mixture import Mixture, Search
+from happycat.whitening import Scatter, Space
+
+JUDGING = 0.2  # of a class's images; none of them is served or labelled
+AGAIN = 0.05  # of a known class's images that are served without their labels
+FALSE_ALARMS = 0.05  # of the known classes' images that may be called unknown
+GROWTH_MOVES = 3  # after each component more
+
+
+class Episode(NamedTuple):
+    """Labelled images with some classes hidden: what is still labelled, what is served, what judges."""
+
+    scatter: Scatter
+    labelled: Tensor  # (n, D)
+    labels: Tensor
+    served: Tensor
+    classes: Tensor  # of the served images
+    judges: Tensor
+    truth: Tensor
+    num_old: int
+    num_new: int
+
+    def known(self, dimensions: int, shrinkage: float) -> tuple[Space, Tensor]:
+        """The space of what is still labelled, and the directions (num_old, d) of its classes."""
+        space = Space(len(self.scatter.mean))
+        space.set(*self.scatter.space(dimensions, shrinkage))
+        points = space(self.labelled)
+        return space, class_means(points, self.labels, points[: self.num_old])[0]
+
+
+def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
+    """Of all views (N, V, D) of labelled images."""
+    return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
+
+
+def hide(features: Tensor, labels: Tensor, share: float, generator: torch.Generator) -> Episode:
+    """An episode made of labelled features (N, V, D): a share of the classes loses its labels."""
+    num_base = int(labels.max()) + 1
+    num_new = min(max(1, round(num_base * share)), num_base - 1)
+    ids = torch.randperm(num_base, generator=generator).argsort().to(labels.device)[labels]  # hidden come last
+    chance = torch.rand(len(labels), generator=generator).to(labels.device)
+    chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
+    hidden = ids >= num_base - num_new
+    judging, known = chance < JUDGING, ~hidden & (chance >= JUDGING + AGAIN)
+    served = ~judging & ~known
+    points = features.mean(1)
+    return Episode(
+        scatter=scatter_of(features[known], ids[known]),
+        labelled=points[known],
+        labels=ids[known],
+        served=points[served],
+        classes=ids[served],
+        judges=features[judging][:, 0],
+        truth=ids[judging],
+        num_old=num_base - num_new,
+        num_new=num_new,
+    )
+
+
+class Calibration:
+    """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible."""
+
+    def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
+        self.episodes, self.search, self.seed = episodes, search, seed
+
+    def worth(self, dimensions: int, shrinkage: float, temperature: float) -> float:
+        """The mean accuracy on the judging images."""
+        total = 0.0
+        for i, episode in enumerate(self.episodes):
+            space, old = episode.known(dimensions, shrinkage)
+            mixture = self.search(self._search(i, space(episode.served), old, temperature), episode.num_new)
+            predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
+            total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        return total / len(self.episodes)
+
+    def price(self, dimensions: int, shrinkage: float, temperature: float) -> Price:
+        """Of a component: from nothing hidden, and from hidden classes with all, and with a few of their images."""
+        nothing, hidden = [], []
+        for i, episode in enumerate(self.episodes):
+            space, old = episode.known(dimensions, shrinkage)
+            points, new = space(episode.served), episode.classes >= episode.num_old
+            place = torch.arange(len(points), device=points.device)
+
+            def steps(which: Tensor, most: int, i=i, points=points, old=old) -> list[Step]:
+                mixtures = self._search(i, points[which], old, temperature).growing(GROWTH_MOVES)
+                return follow(mixtures, len(old), min(most, len(points[which]) - 1))
+
+            if (~new).sum() > 1:
+                nothing.append(steps(~new, 4))
+            for every in (1, 4):
+                most = episode.num_new + max(4, episode.num_new // 2)
+                hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
+        return learn_price(nothing, hidden)
+
+    def sharpness(self, dimensions: int, shrinkage: float) -> float:
+        """The temperature that gives the known classes' judging images their likeliest probabilities."""
+        grid = torch.logspace(-2, 0, 41).tolist()
+        losses = torch.zeros(len(grid))
+        for cosines, truth, known in self._judged(dimensions, shrinkage):
+            losses += torch.stack([cross_entropy(cosines[known] / t, truth[known]).cpu() for t in grid])
+        return grid[int(losses.argmin())]
+
+    def familiar(self, dimensions: int, shrinkage: float) -> float:
+        """The cosine to the nearest class that all but a few of the known classes' judging images have."""
+        nearest = [cosines[known].amax(1) for cosines, _, known in self._judged(dimensions, shrinkage)]
+        return float(torch.cat(nearest).quantile(FALSE_ALARMS))
+
+    def _judged(self, dimensions: int, shrinkage: float):
+        """For each episode: cosines of the judging images to the known classes, their classes, which are known."""
+        for episode in self.episodes:
+            space, old = episode.known(dimensions, shrinkage)
+            yield space(episode.judges) @ old.T, episode.truth, episode.truth < episode.num_old
+
+    def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
+        return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))
