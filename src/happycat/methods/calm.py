@@ -38,13 +38,15 @@ TEMPERATURES = (0.05, 0.07, 0.1)
 class CalmConfig(ParametricConfig):
     """Values of None are chosen by hiding labelled classes. The others train a backbone that starts from nothing."""
 
-    dimensions: int | None = setting(None, "of the whitened space [chosen by hiding]", 1)
+    dimensions: int | None = setting(None, "of the whitened space, at most [chosen by hiding]", 1)
     shrinkage: float | None = setting(None, "of the within-class covariance towards a sphere [chosen by hiding]", 0, 1)
     mixture_temperature: float | None = setting(None, "τ of the mixture [chosen by hiding]", 1e-6)
     restarts: int = setting(2, "of the mixture; the likeliest is taken", 1)
     moves: int = setting(20, "times that a component may move elsewhere, each restart", 0)
     episodes: int = setting(5, "times that classes are hidden", 1)
     hidden_share: float = setting(0.2, "of the labelled classes that are hidden", 0.01, 0.9)
+    averaged: bool = setting(True, "describe an image by the mean of its views instead of its centre view")
+    tuned: bool = setting(False, "tune the tail on the labelled images first, as the trained methods do")
 
 
 class Calm(Method):
@@ -62,7 +64,7 @@ class Calm(Method):
         self.register_buffer("price", torch.zeros(3))  # of a component (counting.Price)
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        if labelled.views.trained():  # a backbone that starts from nothing has to learn to see
+        if labelled.views.trained() or self.config.tuned:  # a backbone from nothing has to learn to see
             yield from Parametric(self.tail, self.config).to(labelled.labels.device).fit(labelled, training)
         features, labels = self._views(labelled), labelled.labels
         dimensions, shrinkage = self._calibrate(features, labels, training.generator)
@@ -103,7 +105,8 @@ class Calm(Method):
     @torch.no_grad()
     def _views(self, unlabelled: Unlabelled) -> Tensor:
         """Unit features (N, V, D) of the centre view and of some random ones."""
-        return normalize(unlabelled.views.every(self.tail), dim=-1)
+        views = unlabelled.views.every(self.tail)
+        return normalize(views if self.config.averaged else views[:, :1], dim=-1)
 
     def _search(self, search: Search, num_new: int) -> Mixture:
         return search.best(num_new, self.config.restarts, self.config.moves)
@@ -111,7 +114,8 @@ class Calm(Method):
     def _calibrate(self, features: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[int, float]:
         """Set what hidden classes are discovered best with; the dimensions and the shrinkage are returned."""
         config, most = self.config, min(features.shape[-1], len(labels) - 1)
-        dimensions = [config.dimensions] if config.dimensions else sorted({max(1, round(most * s)) for s in SHARES})
+        wanted = [config.dimensions] if config.dimensions else [round(most * share) for share in SHARES]
+        dimensions = sorted({max(1, min(number, most)) for number in wanted})
         shrinkages = SHRINKAGES if config.shrinkage is None else [config.shrinkage]
         temperatures = TEMPERATURES if config.mixture_temperature is None else [config.mixture_temperature]
         episodes = [hide(features, labels, config.hidden_share, generator) for _ in range(config.episodes)]

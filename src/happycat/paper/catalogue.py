@@ -70,7 +70,7 @@ def catalogue(severity: int = 2, own_corruptions: bool = False) -> dict[str, Exp
             reports.prior_report,
         ),
         "unknown-k": Experiment(
-            "the number of new classes estimated by the silhouette",
+            "the number of new classes estimated",
             ("cifar100",),
             experiments.unknown_k,
             reports.unknown_k_report,
@@ -100,6 +100,12 @@ def catalogue(severity: int = 2, own_corruptions: bool = False) -> dict[str, Exp
             reports.averages_report(
                 "fine-grained", "Fine-grained data sets, averages over the stages", "tab:appendix-fine-grained"
             ),
+        ),
+        "calm-ablation": Experiment(
+            "Calm's parts left out one at a time",
+            ("cifar100",),
+            experiments.calm_ablation,
+            reports.averages_report("calm-ablation", "Calm without its parts, averages over the stages"),
         ),
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from happycat.methods.happy import HappyConfig
 from happycat.stages import Split
 
-COMPARED = ("kmeans", "vanilla_gcd", "simgcd", "simgcd_lwf", "frost", "gm", "metagcd", "happy")
+COMPARED = ("kmeans", "vanilla_gcd", "simgcd", "simgcd_lwf", "frost", "gm", "metagcd", "happy", "calm")
 NAMES = {
     "kmeans": "KMeans",
     "vanilla_gcd": "VanillaGCD",
@@ -17,6 +17,7 @@ NAMES = {
     "gm": "GM",
     "metagcd": "MetaGCD",
     "happy": "Happy",
+    "calm": "Calm (ours)",
 }
 
 
@@ -51,11 +52,19 @@ def forgetting(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 
 def ten_stages(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
-    return _methods(("vanilla_gcd", "metagcd", "happy"), protocol={"stages": 10})
+    return _methods(("vanilla_gcd", "metagcd", "happy", "calm"), protocol={"stages": 10})
 
 
 def unknown_k(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
-    return _methods(("vanilla_gcd", "metagcd", "happy"), loop={"num_new": "silhouette"})
+    """The paper's estimator for the paper's methods; ours beside it, and the number told."""
+    return (
+        *_methods(("vanilla_gcd", "metagcd", "happy"), loop={"num_new": "silhouette"}),
+        *(
+            Variant(label=f"{NAMES[method]}, {text}", method=method, loop=loop, paper={"method": None})
+            for method in ("happy", "calm")
+            for text, loop in (("our estimate", {"num_new": "auto"}), ("told", {}))
+        ),
+    )
 
 
 def some_methods(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
@@ -156,3 +165,18 @@ def bias(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 def confidence(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
     parts = dict.fromkeys(PARTS, False)
     return (Variant(label="self-training alone", values=_switched(**parts)), Variant(label="Happy"))
+
+
+def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    parts = {
+        "Calm": {},
+        "centre view only": {"averaged": False},
+        "not whitened": {"shrinkage": 1.0},
+        "all dimensions": {"dimensions": 1_000_000},
+        "no moves, one restart": {"moves": 0, "restarts": 1},
+        "tail tuned on the labelled classes": {"tuned": True},
+    }
+    return (
+        *(Variant(label=label, method="calm", values=values) for label, values in parts.items()),
+        Variant(label="number of classes estimated", method="calm", loop={"num_new": "auto"}),
+    )

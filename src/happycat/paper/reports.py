@@ -91,8 +91,8 @@ def series(name: str, cells: list[Cell]) -> Series:
 # Averages over the stages: ablation, unknown-k, fine-grained
 
 
-def averages_report(name: str, title: str, table: str) -> Callable[[Results], Report]:
-    """A row for each variant with the averages of All, Old, New, as the paper's `table`."""
+def averages_report(name: str, title: str, table: str | None = None) -> Callable[[Results], Report]:
+    """A row for each variant with the averages of All, Old, New, as the paper's `table`, if it has one."""
 
     def report(results: Results) -> Report:
         rows, panels = [], []
@@ -104,7 +104,7 @@ def averages_report(name: str, title: str, table: str) -> Callable[[Results], Re
                         dataset,
                         variant,
                         mean_of(f"mean_{group}"),
-                        results.published(table, group, dataset, **variant.paper),
+                        table and results.published(table, group, dataset, **variant.paper),
                     )
                     for group in GROUPS
                 ]
@@ -125,9 +125,7 @@ def averages_report(name: str, title: str, table: str) -> Callable[[Results], Re
 
 def unknown_k_report(results: Results) -> Report:
     """The averages, and how many new classes were estimated at each stage."""
-    averages = averages_report(
-        "unknown-k", "The number of new classes estimated by the silhouette", "tab:unknown-class-number"
-    )(results)
+    averages = averages_report("unknown-k", "The number of new classes estimated", "tab:unknown-class-number")(results)
     stages = range(1, results.num_stages + 1)
     rows = []
     for dataset in results.datasets:
