@@ -91,7 +91,7 @@ def test_fresh_views(say, tmp_path):
 
 def test_a_written_split_gives_the_same_images(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
-    code, out, _ = say("split", root, "--base-classes", 2, "--stages", 2, "--split-seed", 3, "-o", "mine.json")
+    code, out, _ = say("stages", root, "--base-classes", 2, "--stages", 2, "--split-seed", 3, "-o", "mine.json")
     assert code == 0
     assert "Stage 1: 1 new classes" in out
     code, _, err = say("bench", "happy", root, "--split", "mine.json", "-o", "run", *QUICK)
@@ -159,7 +159,7 @@ def test_unreadable_and_empty_images(say, tmp_path):
 def test_a_truncated_image_is_named_and_nothing_is_lost(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     arguments = ("bench", "happy", root, "--base-classes", 2, "--stages", 2, "--split-seed", 0, *QUICK, "-o", "run")
-    code, _, _ = say("split", root, "--base-classes", 2, "--stages", 2)
+    code, _, _ = say("stages", root, "--base-classes", 2, "--stages", 2)
     assert code == 0
     served = json.loads(Path("split.json").read_text())["stages"][1]
     victim = root / next(iter(served["images"][served["new"][0]]))
@@ -186,7 +186,7 @@ def test_a_stage_smaller_than_a_batch(say, tmp_path):
 
 def test_more_new_classes_than_images_and_a_stage_without_images(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
-    say("split", root, "--base-classes", 2, "--stages", 1)
+    say("stages", root, "--base-classes", 2, "--stages", 1)
     split = json.loads(Path("split.json").read_text())
     stage = split["stages"][0]
     stage["images"] = {stage["new"][0]: stage["images"][stage["new"][0]][:1]}

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from happycat.counting import follow
-from happycat.hiding import Calibration, hide
+from happycat.hiding import Calibration, draw_hidden, hide
 
 NUM_CLASSES, EACH, DIM = 10, 20, 24
 
@@ -23,15 +23,19 @@ def labelled(noise: float = 0.1):
     return normalize(features, dim=-1), labels
 
 
+def some_hidden(seed: int) -> torch.Tensor:
+    return draw_hidden(NUM_CLASSES, 0.3, generator(seed))
+
+
 def calibration(features, labels, episodes=3) -> Calibration:
-    made = [hide(features, labels, 0.3, generator(seed)) for seed in range(episodes)]
+    made = [hide(features, labels, some_hidden(seed), generator(seed)) for seed in range(episodes)]
     return Calibration(made, lambda search, number: search.best(number, 1, 5), seed=0)
 
 
 def test_an_episode_hides_whole_classes_and_judges_by_none_of_its_images():
     features, labels = labelled()
     for seed in range(5):
-        episode = hide(features, labels, 0.3, generator(seed))
+        episode = hide(features, labels, some_hidden(seed), generator(seed))
         assert (episode.num_old, episode.num_new) == (7, 3)
         assert set(episode.labels.tolist()) == set(range(7))
         assert len(episode.labelled) + len(episode.served) + len(episode.judges) == len(labels)
@@ -48,7 +52,7 @@ def test_no_class_loses_its_last_image():
     features, labels = labelled()
     first = torch.stack([(labels == c).nonzero()[0, 0] for c in range(NUM_CLASSES)])
     for seed in range(20):
-        episode = hide(features[first], labels[first], 0.3, generator(seed))
+        episode = hide(features[first], labels[first], some_hidden(seed), generator(seed))
         assert (len(episode.labelled), len(episode.served), len(episode.judges)) == (7, 3, 0)
 
 

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import happycat
-from happycat import report
+from happycat import practice, report
+from happycat.describing import FROM_NOTHING
 from happycat.disk import write_json
 from happycat.display import Display, scores_table
 from happycat.errors import HappycatError, InputError
@@ -47,18 +48,8 @@ app = typer.Typer(
 )
 out = Console(highlight=False)
 
-# What differs from Happy's own values: a small ViT from scratch wants Adam, small batches, a higher rate.
-DEMO = {
-    "base_optimizer": "adamw",
-    "base_rate": 1e-3,
-    "base_epochs": 70,
-    "weight_decay": 0.05,
-    "rate": 0.03,
-    "epochs": 60,
-    "batch_size": 64,
-    "projector_hidden": 256,
-    "projector_out": 64,
-}
+# What differs from Happy's own values
+DEMO = {**FROM_NOTHING, "rate": 0.03, "epochs": 60}
 
 
 def main() -> None:
@@ -338,7 +329,7 @@ def _first_line(thing) -> str:
 
 @app.command()
 @values_of(Protocol)
-def split(
+def stages(
     dataset: DatasetArgument,
     out_file: Annotated[Path, typer.Option("--out", "-o", help="the file to write")] = Path("split.json"),
     root: RootOption = None,
@@ -374,3 +365,9 @@ def speed(
         out.print_json(data=figures)
     else:
         out.print(speed_table(figures))
+
+
+for command in (practice.fit, practice.discover, practice.predict, practice.show, practice.name, practice.merge):
+    app.command()(command)
+for command in (practice.split, practice.drop, practice.undo):
+    app.command()(command)

@@ -65,3 +65,11 @@ def scores_table(stage_scores: list[dict], title: str) -> Table:
 
 def _per_cent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """In words, as exact as an estimate is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

@@ -50,11 +50,17 @@ def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
     return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
 
 
-def hide(features: Tensor, labels: Tensor, share: float, generator: torch.Generator) -> Episode:
-    """An episode made of labelled features (N, V, D): a share of the classes loses its labels."""
-    num_base = int(labels.max()) + 1
-    num_new = min(max(1, round(num_base * share)), num_base - 1)
-    ids = torch.randperm(num_base, generator=generator).argsort().to(labels.device)[labels]  # hidden come last
+def draw_hidden(num_base: int, share: float, generator: torch.Generator) -> Tensor:
+    """A share of the classes 0…num_base−1, at least one and not all of them."""
+    number = min(max(1, round(num_base * share)), num_base - 1)
+    return torch.randperm(num_base, generator=generator)[:number]
+
+
+def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: torch.Generator) -> Episode:
+    """An episode made of labelled features (N, V, D): some classes lose their labels."""
+    num_base, num_new = int(labels.max()) + 1, len(hidden_classes)
+    known_classes = torch.tensor([c for c in range(num_base) if c not in hidden_classes.tolist()])
+    ids = torch.cat([known_classes, hidden_classes]).argsort().to(labels.device)[labels]  # hidden come last
     chance = torch.rand(len(labels), generator=generator).to(labels.device)
     chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
     hidden = ids >= num_base - num_new
@@ -84,6 +90,8 @@ class Calibration:
         """The mean accuracy on the judging images."""
         total = 0.0
         for i, episode in enumerate(self.episodes):
+            if not len(episode.judges):
+                continue
             space, old = episode.known(dimensions, shrinkage)
             mixture = self.search(self._search(i, space(episode.served), old, temperature), episode.num_new)
             predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
@@ -120,13 +128,18 @@ class Calibration:
     def familiar(self, dimensions: int, shrinkage: float) -> float:
         """The cosine to the nearest class that all but a few of the known classes' judging images have."""
         nearest = [cosines[known].amax(1) for cosines, _, known in self._judged(dimensions, shrinkage)]
-        return float(torch.cat(nearest).quantile(FALSE_ALARMS))
+        return float(torch.cat(nearest).quantile(FALSE_ALARMS)) if nearest else 0.0
 
     def _judged(self, dimensions: int, shrinkage: float):
-        """For each episode: cosines of the judging images to the known classes, their classes, which are known."""
+        """For each episode: cosines of the judging images to the known classes, their classes, which are known.
+
+        An episode of so few images that none of a known class judges says nothing.
+        """
         for episode in self.episodes:
-            space, old = episode.known(dimensions, shrinkage)
-            yield space(episode.judges) @ old.T, episode.truth, episode.truth < episode.num_old
+            known = episode.truth < episode.num_old
+            if known.any():
+                space, old = episode.known(dimensions, shrinkage)
+                yield space(episode.judges) @ old.T, episode.truth, known
 
     def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
         return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

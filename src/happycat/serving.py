@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from happycat.images.pictures import Pictures
+from happycat.stages import Subset
 from happycat.tokens import TokenStore
 from happycat.trunk import Tokens, Trunk
 from happycat.views import ViewDataset, ViewPlan, view_loader
@@ -110,15 +112,43 @@ class FreshViews:
         """`function` of a batch's views, without gradient."""
         return lambda batch: _without_gradient(function, batch.tokens)
 
+    def apart(self) -> FreshViews:
+        """The same images, seen by a copy of the trunk."""
+        return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers)
+
+    def only(self, among: Tensor) -> FreshViews:
+        """Some of the images."""
+        some = Subset(self.pictures, [self.pictures.keys[i] for i in among.tolist()])
+        return FreshViews(self.trunk, some, self.plan, self.workers)
+
     @torch.no_grad()
-    def every(self, function: Callable[[Tokens], Tensor]) -> Tensor:
-        """`function` (N, 3, …) of the centre view and of two random views, the same each time."""
+    def every(self, function: Callable[[Tokens], Tensor], names: tuple[str, ...] = ("centre", "1", "2")) -> Tensor:
+        """`function` (N, V, …) of the views of these names: the centre view and two random ones, the same each time."""
         orders = torch.arange(len(self)).split(EVALUATION_BATCH)
         table = [
             function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
-            for views in self._load(("centre", "1", "2"), orders)
+            for views in self._load(names, orders)
         ]
         return torch.cat(table)
+
+
+class VectorViews:
+    """Features (N, V, D) that are there already, the centre view's first; nothing can be trained on them."""
+
+    def __init__(self, features: Tensor):
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def trained(self) -> dict[str, nn.Module]:
+        return {}
+
+    def centre(self) -> Iterator[Tensor]:
+        yield from self.features[:, 0].split(EVALUATION_BATCH)
+
+    def every(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        return function(self.features)
 
 
 @torch.no_grad()
@@ -129,7 +159,7 @@ def _without_gradient(function, tokens: Tokens) -> Tensor:
 class Unlabelled:
     """Images that nobody has labelled: their views, and nothing else."""
 
-    def __init__(self, views: StoredViews | FreshViews):
+    def __init__(self, views: StoredViews | FreshViews | VectorViews):
         self.views = views
 
     def __len__(self) -> int:
@@ -146,6 +176,6 @@ class Unlabelled:
 class Labelled(Unlabelled):
     """Images with their class ids, `labels` (N,)."""
 
-    def __init__(self, views: StoredViews | FreshViews, labels: Tensor):
+    def __init__(self, views: StoredViews | FreshViews | VectorViews, labels: Tensor):
         super().__init__(views)
         self.labels = labels

@@ -57,3 +57,14 @@ class Tail(nn.Module):
         out = torch.bmm(mean.transpose(0, 1), w_v.view(heads, -1, dim).transpose(1, 2))  # (H, B, d)
         out = out.transpose(0, 1).reshape(batch, -1)
         return out if b_v is None else out + b_v
+
+
+class Vectors(nn.Module):
+    """Stands for the tail where features are given as they are: (B, D) → (B, D)."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features

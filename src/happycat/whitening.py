@@ -45,6 +45,10 @@ class Space(nn.Module):
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("projection", torch.empty(dim, 0))
 
+    @property
+    def dimensions(self) -> int:
+        return self.projection.shape[1]
+
     def set(self, mean: Tensor, projection: Tensor) -> None:
         self.mean, self.projection = mean, projection
 

@@ -66,6 +66,6 @@ def test_the_classes_of_another_method_are_adopted():
 
 def test_an_unfamiliar_colour_is_below_the_threshold_and_most_labelled_images_are_not():
     method, labelled, unlabelled = after_stage_0("calm", **FULL)
-    assert (method.memory.similarity(method.points(labelled)) >= method.familiar).float().mean() > 0.8
+    assert (method.memory.similarity(method.points(labelled)) >= method.familiar).float().mean() > 0.7
     new = method.points(unlabelled)[-len(unlabelled) // 5 :]
-    assert (method.memory.similarity(new) < method.familiar).float().mean() > 0.8
+    assert (method.memory.similarity(new) < method.familiar).float().mean() > 0.7

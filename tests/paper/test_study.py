@@ -104,7 +104,8 @@ def test_an_interrupted_experiment_goes_on(main, tmp_path):
 def test_the_plan_says_how_much_there_is_to_do(tmp_path):
     first, second, third = study("main", tmp_path).plan(2)
     assert first.startswith("11 runs, 11 of them to be done")
-    # Stage-0 twice: 64 images, 3 epochs, 2 views; seven trained methods (k-means and Calm are not): two stages of 32, 2 epochs, 2 views
+    # Stage-0 twice: 64 images, 3 epochs, 2 views; seven trained methods: two stages of 32, 2 epochs, 2 views;
+    # KMeans and Calm train nothing
     assert f"{2 * 64 * 3 * 2 + 7 * 2 * 32 * 2 * 2:,} to train on" in second
     assert "2 runs at a time" in third
 

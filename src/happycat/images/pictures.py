@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from happycat.errors import InputError
+from happycat.images.reading import read_picture
 
 CROP_SHARE = 224 / 256  # the authors resize to 256 and crop 224; other sizes keep the proportion
 
@@ -47,12 +48,7 @@ class FilePictures(Pictures):
         self.root = Path(root)
 
     def read(self, i: int) -> Image.Image:
-        path = self.root / self.keys[i]
-        try:
-            with Image.open(path) as image:
-                return image.convert("RGB")
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise InputError(f"{path} cannot be read as an image ({error}); remove or replace it") from error
+        return read_picture(self.root / self.keys[i])
 
     @property
     def source(self) -> str:

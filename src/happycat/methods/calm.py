@@ -9,7 +9,8 @@ chooses anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,7 @@ from torch.nn.functional import normalize
 
 from happycat.config import setting
 from happycat.counting import Count, Price, count, follow
-from happycat.hiding import GROWTH_MOVES, Calibration, hide, scatter_of
+from happycat.hiding import GROWTH_MOVES, Calibration, draw_hidden, hide, scatter_of
 from happycat.memory import class_means
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -32,6 +33,7 @@ from happycat.whitening import Space
 SHARES = (1 / 3, 1 / 2, 2 / 3, 5 / 6)  # of the features' dimensions
 SHRINKAGES = (0.1, 0.3, 0.5)
 TEMPERATURES = (0.05, 0.07, 0.1)
+UNSEEN = 1 / 3  # of the classes that a backbone from nothing is first trained without
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +60,48 @@ class Calm(Method):
     def __init__(self, tail: Tail, config: CalmConfig):
         super().__init__(tail, config)
         self.space = Space(tail.dim)
+        self.register_buffer("shrinkage", torch.tensor(0.3))  # of the space
         self.register_buffer("temperature", torch.tensor(0.07))  # of the mixture
         self.register_buffer("sharpness", torch.tensor(0.1))  # of the probabilities
         self.register_buffer("familiar", torch.tensor(-1.0))  # cosine below which an image is of no known class
         self.register_buffer("price", torch.zeros(3))  # of a component (counting.Price)
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        if labelled.views.trained() or self.config.tuned:  # a backbone from nothing has to learn to see
-            yield from Parametric(self.tail, self.config).to(labelled.labels.device).fit(labelled, training)
-        features, labels = self._views(labelled), labelled.labels
-        dimensions, shrinkage = self._calibrate(features, labels, training.generator)
-        self.space.set(*scatter_of(features, labels).space(dimensions, shrinkage))
+        labels, generator, dimensions = labelled.labels, training.generator, None
+        if labelled.views.trained():  # a backbone that starts from nothing has to learn to see
+            dimensions = yield from self._see_others(labelled, training)
+        if labelled.views.trained() or self.config.tuned:
+            yield from Parametric(self.tail, self.config).to(labels.device).fit(labelled, training)
+        features = self._views(labelled)
+        if dimensions is None:
+            share, num_base = self.config.hidden_share, int(labels.max()) + 1
+            hidden = [draw_hidden(num_base, share, generator) for _ in range(self.config.episodes)]
+            dimensions = self._calibrate(features, labels, hidden, generator)
+        self._learn(features, labels, dimensions)
+
+    def _see_others(self, labelled: Labelled, training: Training) -> Generator[Epoch, None, int | None]:
+        """Calibrate with a copy of the backbone that is trained without the hidden classes.
+
+        One that was trained with them would see them better than it will ever see new ones.
+        """
+        labels, num_base = labelled.labels, int(labelled.labels.max()) + 1
+        if num_base < 3:
+            return None
+        hidden = draw_hidden(num_base, UNSEEN, training.generator)
+        kept = torch.tensor([c for c in range(num_base) if c not in hidden.tolist()]).to(labels)
+        among = torch.isin(labels, kept).nonzero()[:, 0]
+        views, tail = labelled.views.apart(), copy.deepcopy(self.tail)
+        some = Labelled(views.only(among), torch.searchsorted(kept, labels[among]))
+        yield from Parametric(tail, self.config).to(labels.device).fit(some, training)
+        features = normalize(views.every(tail), dim=-1)
+        return self._calibrate(features, labels, [hidden] * self.config.episodes, training.generator)
+
+    def relearn(self, labelled: Labelled) -> None:
+        """Learn the labelled classes from these images, with what was chosen by hiding as it is."""
+        self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
+
+    def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
+        self.space.set(*scatter_of(features, labels).space(dimensions, float(self.shrinkage)))
         points = self.space(features.mean(1))
         self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
 
@@ -111,21 +144,25 @@ class Calm(Method):
     def _search(self, search: Search, num_new: int) -> Mixture:
         return search.best(num_new, self.config.restarts, self.config.moves)
 
-    def _calibrate(self, features: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[int, float]:
-        """Set what hidden classes are discovered best with; the dimensions and the shrinkage are returned."""
+    def _calibrate(self, features: Tensor, labels: Tensor, hidden: list[Tensor], generator: torch.Generator) -> int:
+        """Set what hidden classes are discovered best with; the number of dimensions is returned."""
         config, most = self.config, min(features.shape[-1], len(labels) - 1)
         wanted = [config.dimensions] if config.dimensions else [round(most * share) for share in SHARES]
         dimensions = sorted({max(1, min(number, most)) for number in wanted})
         shrinkages = SHRINKAGES if config.shrinkage is None else [config.shrinkage]
         temperatures = TEMPERATURES if config.mixture_temperature is None else [config.mixture_temperature]
-        episodes = [hide(features, labels, config.hidden_share, generator) for _ in range(config.episodes)]
+        episodes = [hide(features, labels, classes, generator) for classes in hidden]
         calibration = Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
         middle = [values[len(values) // 2] for values in (dimensions, shrinkages, temperatures)]
         dimension = max(dimensions, key=lambda d: calibration.worth(d, *middle[1:]))
         shrinkage = max(shrinkages, key=lambda s: calibration.worth(dimension, s, middle[2]))
         temperature = max(temperatures, key=lambda t: calibration.worth(dimension, shrinkage, t))
-        self.temperature = torch.tensor(temperature, device=labels.device)
-        self.sharpness = torch.tensor(calibration.sharpness(dimension, shrinkage), device=labels.device)
-        self.familiar = torch.tensor(calibration.familiar(dimension, shrinkage), device=labels.device)
-        self.price = torch.tensor(calibration.price(dimension, shrinkage, temperature), device=labels.device)
-        return dimension, shrinkage
+        for name, value in {
+            "shrinkage": shrinkage,
+            "temperature": temperature,
+            "sharpness": calibration.sharpness(dimension, shrinkage),
+            "familiar": calibration.familiar(dimension, shrinkage),
+            "price": calibration.price(dimension, shrinkage, temperature),
+        }.items():
+            setattr(self, name, torch.tensor(value, device=labels.device))
+        return dimension

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from happycat import images
-from happycat.display import Display
+from happycat.display import Display, duration
 from happycat.errors import InputError
 from happycat.methods import METHODS, MethodConfig
 from happycat.paper.experiments import Variant
@@ -241,7 +241,7 @@ class Study:
             )
         if left:
             shared = f", {num_jobs} runs at a time" if num_jobs > 1 else ""
-            lines.append(f"about {_duration(seconds)} on this machine{shared}")
+            lines.append(f"about {duration(seconds)} on this machine{shared}")
         return lines
 
     def carry_out(self, num_jobs: int, display: Display) -> None:
@@ -302,8 +302,3 @@ def _longest(jobs: list[Job]) -> list[Job]:
 
 def _short(value) -> str:
     return "given" if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value).lower()
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{max(1, minutes)} min"
