@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from happycat.counting import follow
-from happycat.hiding import Calibration, draw_hidden, hide
+from happycat.hiding import Calibration, draw_hidden, hide, least_familiar, likeliest_sharpness
 
 NUM_CLASSES, EACH, DIM = 10, 20, 24
 
@@ -77,14 +77,26 @@ def test_the_price_finds_the_number_of_hidden_classes():
 
 def test_sharper_for_classes_that_are_told_apart_better():
     clear, blurred = calibration(*labelled(0.05)), calibration(*labelled(0.4))
-    assert clear.sharpness(9, 0.3) < blurred.sharpness(9, 0.3)
+    assert clear.confidence(20, 0.3).sharpness < blurred.confidence(20, 0.3).sharpness
 
 
-def test_few_known_images_are_unfamiliar_and_most_hidden_ones_are():
+def test_the_sharpness_is_that_of_the_likeliest_probabilities():
+    cosines = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.2, 0.7], [0.6, 0.5]])
+    truth = torch.tensor([0, 0, 1, 1])
+
+    def likelihood(t: float) -> float:
+        return float((cosines / t).log_softmax(1)[torch.arange(4), truth].sum())
+
+    best = likeliest_sharpness(cosines, truth)
+    assert likelihood(best) >= max(likelihood(best * 1.2), likelihood(best / 1.2))
+
+
+def test_all_but_a_few_images_are_familiar():
+    cosines = torch.rand(200, 5, generator=generator())
+    assert 0 < (cosines.amax(1) < least_familiar(cosines)).float().mean() < 0.1
     made = calibration(*labelled())
-    threshold, known, hidden = made.familiar(9, 0.3), [], []
-    for cosines, _, is_known in made._judged(9, 0.3):
-        known.append(cosines[is_known].amax(1))
-        hidden.append(cosines[~is_known].amax(1))
-    assert 0 < (torch.cat(known) < threshold).float().mean() < 0.1
-    assert (torch.cat(hidden) < threshold).float().mean() > 0.9
+    threshold = made.confidence(20, 0.3).familiar
+    for episode in made.episodes:
+        space, old = episode.known(20, 0.3)
+        hidden = episode.truth >= episode.num_old
+        assert ((space(episode.judges[hidden]) @ old.T).amax(1) < threshold).float().mean() > 0.9

@@ -369,5 +369,5 @@ def speed(
 
 for command in (practice.fit, practice.discover, practice.predict, practice.show, practice.name, practice.merge):
     app.command()(command)
-for command in (practice.split, practice.drop, practice.undo):
+for command in (practice.split, practice.drop, practice.undo, practice.export, practice.report):
     app.command()(command)

@@ -20,7 +20,7 @@ from happycat.counting import Count
 from happycat.describing import CENTRE, VIEWS, Describer
 from happycat.display import duration
 from happycat.errors import InputError
-from happycat.hiding import FALSE_ALARMS
+from happycat.hiding import least_familiar
 from happycat.identities import Identities, Identity
 from happycat.images.gather import Gathered, Skipped
 from happycat.images.given import Source, VectorRows, given, given_labelled
@@ -136,7 +136,8 @@ class Happycat(BaseEstimator):
             some = Labelled(VectorViews(features[~judging]), labels[~judging])
             list(self.calm_.fit(some, Training(seeded(self.seed, "fit"))))
         self.fitted_ = self._judged(gathered, names, features[judging][:, :1], labels[judging])
-        self._take_up_labelled(Labelled(VectorViews(features), labels), names)
+        held = Labelled(VectorViews(features[judging][:, :1]), labels[judging])
+        self._take_up_labelled(Labelled(VectorViews(features), labels), held, names)
         return self
 
     def discover(
@@ -219,7 +220,7 @@ class Happycat(BaseEstimator):
         if path.exists():
             with catfile.changing(path):
                 return catfile.append(path, version)
-        describer = self._describer()
+        describer = self.describer()
         base = {"backbone": VECTORS} if describer is None else describer.about()
         base["weights"] = str(Path(self.weights).resolve()) if self.weights else None
         base["precision"] = self.precision
@@ -274,7 +275,7 @@ class Happycat(BaseEstimator):
         self._describes = self._base = None
         if isinstance(pictures, VectorRows):
             self.backbone = VECTORS
-        describer = self._describer()
+        describer = self.describer()
         if describer is None or not describer.from_nothing:
             return {}
         some = Subset(pictures, [key for key, used in zip(pictures.keys, learned, strict=True) if used])
@@ -291,7 +292,7 @@ class Happycat(BaseEstimator):
                 return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
 
     def _features(self, pictures: Pictures, views: tuple[str, ...], tell: Tell, kept: Path | None = None) -> Tensor:
-        describer = self._describer()
+        describer = self.describer()
         if isinstance(pictures, VectorRows) != (describer is None):
             raise InputError(f"the model was made with {'images' if describer else 'vectors'}; give the same")
         if describer is not None:
@@ -303,7 +304,7 @@ class Happycat(BaseEstimator):
             raise InputError(f"the vectors have {features.shape[-1]} numbers, those of the model {self.calm_.tail.dim}")
         return features
 
-    def _describer(self) -> Describer | None:
+    def describer(self) -> Describer | None:
         """What turns pictures into features; None for vectors, which are features already."""
         if self.backbone == VECTORS:
             return None
@@ -336,9 +337,9 @@ class Happycat(BaseEstimator):
             duplicates=len(gathered.duplicates),
         )
 
-    def _take_up_labelled(self, labelled: Labelled, names: list[str]) -> None:
+    def _take_up_labelled(self, labelled: Labelled, held: Labelled, names: list[str]) -> None:
         """Learn from the images that were held out, too, and give the classes their identities."""
-        self.calm_.relearn(labelled)
+        self.calm_.relearn(labelled, held)
         points, labels, prototypes = self.calm_.points(labelled), labelled.labels, self.calm_.memory.prototypes
         self.identities_, self.stage_ = Identities(), 0
         for row, name in enumerate(names):
@@ -353,7 +354,7 @@ class Happycat(BaseEstimator):
         for row in range(known, len(prototypes)):
             least, members = float(self.calm_.familiar), nearest == row
             if members.any():  # what was found is less alike than what was labelled
-                least = min(least, float(cosines[members].quantile(FALSE_ALARMS)))
+                least = min(least, least_familiar(cosines[members, None]))
             new.append(self.identities_.add(None, self.stage_, points[members], prototypes[row], least).id)
         return new
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -20,7 +21,6 @@ from happycat.whitening import Scatter, Space
 
 JUDGING = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.05  # of a known class's images that are served without their labels
-FALSE_ALARMS = 0.05  # of the known classes' images that may be called unknown
 GROWTH_MOVES = 3  # after each component more
 
 
@@ -80,11 +80,36 @@ def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: to
     )
 
 
+class Confidence(NamedTuple):
+    """The temperature of the probabilities, and the cosine below which an image is of no known class."""
+
+    sharpness: float
+    familiar: float
+
+
+def likeliest_sharpness(cosines: Tensor, truth: Tensor) -> float:
+    """The temperature that makes probabilities of images' cosines (N, K) with the classes likeliest."""
+    grid = torch.logspace(-2, 0, 41).tolist()
+    losses = [float(cross_entropy(cosines / t, truth, reduction="sum")) for t in grid]
+    return grid[int(np.argmin(losses))] if len(truth) else 0.1
+
+
+def least_familiar(cosines: Tensor) -> float:
+    """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ)."""
+    nearest = cosines.amax(1) if len(cosines) else cosines.new_zeros(1)
+    return float(nearest.mean() - 2 * nearest.std(correction=0))
+
+
 class Calibration:
     """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible."""
 
     def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
         self.episodes, self.search, self.seed = episodes, search, seed
+
+    @property
+    def most_dimensions(self) -> int:
+        """That the labelled images of every episode can have."""
+        return min(min(e.labelled.shape[1], len(e.labelled) - 1) for e in self.episodes)
 
     def worth(self, dimensions: int, shrinkage: float, temperature: float) -> float:
         """The mean accuracy on the judging images."""
@@ -117,29 +142,16 @@ class Calibration:
                 hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
         return learn_price(nothing, hidden)
 
-    def sharpness(self, dimensions: int, shrinkage: float) -> float:
-        """The temperature that gives the known classes' judging images their likeliest probabilities."""
-        grid = torch.logspace(-2, 0, 41).tolist()
-        losses = torch.zeros(len(grid))
-        for cosines, truth, known in self._judged(dimensions, shrinkage):
-            losses += torch.stack([cross_entropy(cosines[known] / t, truth[known]).cpu() for t in grid])
-        return grid[int(losses.argmin())]
-
-    def familiar(self, dimensions: int, shrinkage: float) -> float:
-        """The cosine to the nearest class that all but a few of the known classes' judging images have."""
-        nearest = [cosines[known].amax(1) for cosines, _, known in self._judged(dimensions, shrinkage)]
-        return float(torch.cat(nearest).quantile(FALSE_ALARMS)) if nearest else 0.0
-
-    def _judged(self, dimensions: int, shrinkage: float):
-        """For each episode: cosines of the judging images to the known classes, their classes, which are known.
-
-        An episode of so few images that none of a known class judges says nothing.
-        """
+    def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
+        """What the known classes' judging images say."""
+        cosines, truth = [], []
         for episode in self.episodes:
             known = episode.truth < episode.num_old
-            if known.any():
-                space, old = episode.known(dimensions, shrinkage)
-                yield space(episode.judges) @ old.T, episode.truth, known
+            space, old = episode.known(dimensions, shrinkage)
+            cosines.append(space(episode.judges[known]) @ old.T)
+            truth.append(episode.truth[known])
+        cosines, truth = torch.cat(cosines), torch.cat(truth)
+        return Confidence(likeliest_sharpness(cosines, truth), least_familiar(cosines))
 
     def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
         return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

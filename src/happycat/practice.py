@@ -21,8 +21,12 @@ from happycat.disk import storage_errors
 from happycat.display import Display
 from happycat.errors import InputError
 from happycat.estimator import BACKBONE, Assigned, Fitted, Found, Happycat, Tell
+from happycat.export import export_onnx
 from happycat.images.gather import write_skipped
-from happycat.report.found import about_classes, write_assignments, write_found_page
+from happycat.record import Record
+from happycat.report.found import about_classes, found_page, read_page, save_page, with_pictures, write_assignments
+from happycat.report.html import write_page
+from happycat.report.runs import run_page
 
 out = Console(highlight=False)
 
@@ -123,14 +127,19 @@ def discover(
             folder.mkdir(parents=True, exist_ok=True)
         tell.steps("drawing the page")
         write_assignments(folder / "assignments.csv", found.assigned)
-        history = [(i, a["when"], a["what"]) for i, a in enumerate(catfile.abouts(model), 1)]
-        page = write_found_page(folder / "page.html", cat, found, model.name, history, images)
+        what = f"discover {inbox}"
+        page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
+        save_page(page, found.pictures.root, folder / "page.json")
+        write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        catfile.append(model, cat.part(f"discover {inbox}", more))
+        catfile.append(model, cat.part(what, more))
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(_found_table(cat, found))
     out.print(_found_sentence(found))
-    out.print(f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {page}", soft_wrap=True)
+    out.print(
+        f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}",
+        soft_wrap=True,
+    )
 
 
 def predict(
@@ -230,7 +239,46 @@ def show(
     )
 
 
+def export(
+    model: ModelArgument,
+    onnx: Annotated[Path, typer.Argument(help="the ONNX file to write")],
+    weights: WeightsOption = None,
+) -> None:
+    """Write a model as one ONNX file: images in, class and probability out."""
+    cat = Happycat.load(model, weights=weights, precision="fp32", device="cpu")
+    with listening() as tell:
+        tell.steps("exporting")
+        difference = export_onnx(cat, onnx)
+    out.print(
+        f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})",
+        soft_wrap=True,
+    )
+
+
+def report(
+    what: Annotated[list[Path], typer.Argument(help="a model file, or run folders of `happycat bench`")],
+    page: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("page.html"),
+    images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+) -> None:
+    """Show a model's last discovery, or research runs, as one page."""
+    if what[0].is_dir():
+        write_page(run_page([Record(folder) for folder in what]), page)
+    else:
+        folders = [about["results"] for about in catfile.abouts(what[0]) if about.get("results")]
+        saved = Path(folders[-1]) / "page.json" if folders else None
+        if saved is None or not saved.exists():
+            where = f"{saved} is gone" if saved else "it has discovered nothing yet"
+            raise InputError(f"there is nothing to show of {what[0]}: {where}")
+        made, pictures = read_page(saved)
+        write_page(with_pictures(made, pictures) if images and pictures else made, page)
+    out.print(f"written: {page}", soft_wrap=True)
+
+
 # What they print and write
+
+
+def _history(model: Path) -> list[tuple[int, str, str]]:
+    return [(i, about["when"], about["what"]) for i, about in enumerate(catfile.abouts(model), 1)]
 
 
 def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:

@@ -43,7 +43,8 @@ class Recipe:
 
     @classmethod
     def of(cls, trunk: Trunk, fingerprint: str, pictures: Pictures, plan: ViewPlan, views: int) -> Recipe:
-        digest = hashlib.sha256("\n".join([pictures.source, *pictures.keys]).encode()).hexdigest()[:16]
+        told = "\n".join([pictures.source, *pictures.keys]).encode("utf-8", "surrogateescape")
+        digest = hashlib.sha256(told).hexdigest()[:16]
         return cls(
             trunk=fingerprint,
             pictures=digest,

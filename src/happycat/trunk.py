@@ -73,14 +73,15 @@ class Trunk(nn.Module):
         self.requires_grad_(True)
 
     def forward(self, views: Tensor) -> Tokens:
-        parts = [self._forward(part) for part in views.split(self.views_at_once(len(views)))]
+        parts = [self.at_once(part) for part in views.split(self.views_at_once(len(views)))]
         return Tokens(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def views_at_once(self, number: int) -> int:
         """How many of so many views go through together: on a CPU, as many as leave the activations in the cache."""
         return max(1, CACHED_TOKENS // self.num_tokens) if self.mean.device.type == "cpu" else number
 
-    def _forward(self, views: Tensor) -> Tokens:
+    def at_once(self, views: Tensor) -> Tokens:
+        """All of the views together."""
         x = (views.float() - self.mean) / self.std
         x = self.model.forward_features(x.to(next(self.model.parameters()).dtype)).float()
         return Tokens(nn.functional.layer_norm(x, (self.dim,), eps=self.epsilon), x[:, 0])

@@ -110,13 +110,26 @@ def test_a_turned_photo_is_upright(tmp_path, suffix, orientation, size, red):
     assert close(image.getpixel((size[0] - 1 - red[0], size[1] - 1 - red[1])), BLUE)
 
 
-def test_damaged_metadata_does_not_matter(tmp_path):
-    path = tmp_path / "photo.jpg"
-    corners().save(path, exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01\x12", quality=95)
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+@pytest.mark.parametrize("exif", [b"garbage!", b"MM\0*\0\0\0\x08\xff\xff\x01\x12"])
+def test_damaged_metadata_does_not_matter(tmp_path, suffix, exif):
+    path = tmp_path / f"photo.{suffix}"
+    corners().save(path, exif=b"Exif\0\0" + exif, quality=95)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         assert close(read_picture(path).getpixel((5, 5)), RED)
     assert not heard
+
+
+@pytest.mark.filterwarnings("ignore:Metadata Warning")
+def test_a_photo_is_turned_though_its_metadata_cannot_be_written_again(tmp_path):
+    maker_as_floats = struct.pack(">HHII", 0x010F, 11, 6, 38)
+    orientation = struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0)
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x02" + maker_as_floats + orientation + bytes(4 + 24)
+    corners().save(tmp_path / "a.jpg", exif=exif)
+    with Image.open(tmp_path / "a.jpg") as image, pytest.raises(AttributeError):
+        image.getexif().tobytes()
+    assert read_picture(tmp_path / "a.jpg").size == (20, 40)
 
 
 @pytest.mark.parametrize("suffix", ["gif", "webp", "png"])

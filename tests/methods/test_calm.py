@@ -47,7 +47,7 @@ def test_probabilities_are_sharp_enough_to_be_likely():
 
 
 def test_new_colours_are_counted():
-    method, labelled, unlabelled = after_stage_0("calm", **FULL)
+    method, labelled, unlabelled = after_stage_0("calm", **{**FULL, "episodes": 6})
     found = method.count(unlabelled, 6, torch.Generator().manual_seed(0))
     assert found.number == NUM_NEW
     assert found.low <= found.number <= found.high

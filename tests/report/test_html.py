@@ -9,12 +9,7 @@ import pytest
 from happycat.errors import InputError, StorageError
 from happycat.report.html import Card, Curve, Dot, Number, Page, render, write_page
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</script><b>'&\u2028\u2029",
-    "--x; $(rm) `y`",
-)
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>'&\u2028\u2029", "--x; $(y)")
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
 SECTIONS = ("new", "map", "known", "unsure", "number", "accuracy", "skipped", "history")
 
@@ -121,33 +116,35 @@ def test_nothing_but_a_sentence():
 
 
 def test_figures():
-    text = re.sub(r"\s+", " ", Elements(render(full_page())).text)
-    for words in ("images 50", "in 2 new classes 20", "in 2 known classes 20", "fit no class 10", "unsure 15"):
+    text = Elements(render(full_page())).text
+    for words in ("images50", "in 2 new classes20", "in 2 known classes20", "fit no class10", "unsure15", "skipped1"):
         assert words in text
+
+
+def named(name):
+    """A page on which everything that can have a name has this one."""
+    cards = (
+        card(0, "labelled", label=name, images=0),
+        card(1, "new", name=name, label=name, nearest=((0, name, 0.5),), typical=(0,)),
+        card(2, "dropped", label=name),
+        card(3, "found", name=name),
+    )
+    curve = Curve(name=name, stages=(0,), all=(1.0,), old=(1.0,), new=(None,), forgetting=(1.0,))
+    dots = tuple(dot(i, 1, path=f"in/{name}{i}") for i in range(3))
+    texts = {"title": name, "sentence": name, "made": name, "version": name, "model": name}
+    return full_page(
+        cards=cards, dots=dots, curves=(curve,), skipped=((name, name),), history=((1, name, name),), **texts
+    )
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_stay_text(name):
-    dots = tuple(dot(i, 1, path=f"in/{name}{i}") for i in range(3))
-    near = ((0, name, 0.5),)
-    cards = (
-        card(0, "labelled", label=name, images=0),
-        card(1, "new", name=name, label=name, nearest=near, typical=(0,)),
-        card(2, "dropped", label=name),
-    )
-    curve = Curve(name=name, stages=(0,), all=(1.0,), old=(1.0,), new=(None,), forgetting=(1.0,))
-    fields = {"title": name, "sentence": name, "made": name, "version": name, "model": name}
-    page = full_page(cards=cards, dots=dots, curves=(curve,), skipped=((name, name),), history=((1, name, name),))
-    page = dataclasses.replace(page, **fields)
-    html = render(page)
-    parsed, harmless = Elements(html), Elements(render(dataclasses.replace(page, title="t")))
-    assert [tag for tag, _ in parsed.tags] == [tag for tag, _ in harmless.tags]
-    assert sum(tag == "script" for tag, _ in parsed.tags) == 3
-    assert not [tag for tag, attributes in parsed.tags if tag in ("img", "b") or "onerror" in attributes]
-    assert parsed.text.count(name) >= 9
-    data = json.loads(parsed.data)
-    assert (data["model"], data["path"][0]) == (name, f"in/{name}0")
-    assert not re.search("[<>&\u2028\u2029]", parsed.data)
+    page, harmless = Elements(render(named(name))), Elements(render(named("moth")))
+    assert [(tag, list(values)) for tag, values in page.tags] == [(tag, list(values)) for tag, values in harmless.tags]
+    assert page.text.count(name) == harmless.text.count("moth") > 10
+    data = json.loads(page.data)
+    assert (data["model"], data["path"][0], data["classes"][0]["name"]) == (name, f"in/{name}0", name)
+    assert not re.search("[<>&\u2028\u2029]", page.data)
 
 
 def test_nothing_is_fetched():
@@ -366,8 +363,9 @@ def test_pointing_at_an_image_tells_about_it(visitor, tmp_path):
     assert visitor.shown("#tip img")
     visitor.point("h1")
     visitor.until(lambda: not tip.is_displayed())
-    visitor.one("canvas").send_keys("n")
-    assert "in" in tip.text
+    visitor.run("document.querySelector('#map').scrollIntoView()")
+    visitor.until(lambda: (visitor.one("canvas").send_keys("n"), tip.is_displayed())[1])
+    assert "%" in tip.text
     visitor.point(".thumb")
     visitor.until(lambda: "inbox/0.jpg" in tip.text)
 
@@ -410,5 +408,5 @@ def test_theme_is_kept(visitor):
 def test_page_is_never_wider_than_the_window(visitor, width):
     metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
     visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    assert visitor.run("document.documentElement.scrollWidth") == width
+    assert visitor.run("document.documentElement.scrollWidth") <= width
     visitor.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -37,15 +37,16 @@ def given_labelled(source: Source, labels: Sequence | None, advance: Callable[[i
         if not isinstance(source, str | Path):
             raise InputError("images that do not lie in folders by class need labels: fit(X, y)")
         return gather_labelled(Path(source), advance)
+    if isinstance(source, str | Path):
+        raise InputError("a folder or a CSV file says the labels itself; give paths or an array beside labels")
+    if len(source) != len(labels):
+        raise InputError(f"{len(source)} images but {len(labels)} labels")
     found, names = given(source, advance), [str(label) for label in labels]
-    left_out = len(found.skipped) + len(found.duplicates)
-    if len(names) != len(found.pictures) + left_out:
-        raise InputError(f"{len(found.pictures) + left_out} images but {len(names)} labels")
-    if left_out:
+    if left_out := len(names) - len(found.pictures):
         raise InputError(f"{left_out} of {len(names)} images cannot be read or are there twice; leave them out")
     if isinstance(source, np.ndarray) and source.dtype.kind not in "OUS":
         return found._replace(labels=names)
-    by_path = dict(zip(map(str, source), names, strict=True))
+    by_path = {Path(path).as_posix(): name for path, name in zip(source, names, strict=True)}
     return found._replace(labels=[by_path[key] for key in found.pictures.keys])
 
 

@@ -19,7 +19,15 @@ from torch.nn.functional import normalize
 
 from happycat.config import setting
 from happycat.counting import Count, Price, count, follow
-from happycat.hiding import GROWTH_MOVES, Calibration, draw_hidden, hide, scatter_of
+from happycat.hiding import (
+    GROWTH_MOVES,
+    Calibration,
+    draw_hidden,
+    hide,
+    least_familiar,
+    likeliest_sharpness,
+    scatter_of,
+)
 from happycat.memory import class_means
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -30,9 +38,11 @@ from happycat.training import Epoch, Training
 from happycat.trunk import Tokens
 from happycat.whitening import Space
 
-SHARES = (1 / 3, 1 / 2, 2 / 3, 5 / 6)  # of the features' dimensions
-SHRINKAGES = (0.1, 0.3, 0.5)
-TEMPERATURES = (0.05, 0.07, 0.1)
+# The first is the usual one: taken if no other is better.
+SHARES = (2 / 3, 5 / 6, 1 / 2, 1 / 3)  # of the features' dimensions
+SHRINKAGES = (0.3, 0.1, 0.5)
+TEMPERATURES = (0.07, 0.05, 0.1)
+
 UNSEEN = 1 / 3  # of the classes that a backbone from nothing is first trained without
 
 
@@ -67,16 +77,17 @@ class Calm(Method):
         self.register_buffer("price", torch.zeros(3))  # of a component (counting.Price)
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        labels, generator, dimensions = labelled.labels, training.generator, None
+        labels, dimensions = labelled.labels, None
         if labelled.views.trained():  # a backbone that starts from nothing has to learn to see
             dimensions = yield from self._see_others(labelled, training)
         if labelled.views.trained() or self.config.tuned:
             yield from Parametric(self.tail, self.config).to(labels.device).fit(labelled, training)
         features = self._views(labelled)
-        if dimensions is None:
-            share, num_base = self.config.hidden_share, int(labels.max()) + 1
-            hidden = [draw_hidden(num_base, share, generator) for _ in range(self.config.episodes)]
-            dimensions = self._calibrate(features, labels, hidden, generator)
+        calibration = self._hidden(features, labels, training.generator)
+        dimensions = dimensions or self._calibrate(calibration)
+        sure = calibration.confidence(dimensions, float(self.shrinkage))
+        self._set("sharpness", sure.sharpness)
+        self._set("familiar", sure.familiar)
         self._learn(features, labels, dimensions)
 
     def _see_others(self, labelled: Labelled, training: Training) -> Generator[Epoch, None, int | None]:
@@ -94,10 +105,17 @@ class Calm(Method):
         some = Labelled(views.only(among), torch.searchsorted(kept, labels[among]))
         yield from Parametric(tail, self.config).to(labels.device).fit(some, training)
         features = normalize(views.every(tail), dim=-1)
-        return self._calibrate(features, labels, [hidden] * self.config.episodes, training.generator)
+        return self._calibrate(self._hidden(features, labels, training.generator, hidden))
 
-    def relearn(self, labelled: Labelled) -> None:
-        """Learn the labelled classes from these images, with what was chosen by hiding as it is."""
+    def relearn(self, labelled: Labelled, held_out: Labelled | None = None) -> None:
+        """Learn the labelled classes from these images, with what was chosen by hiding as it is.
+
+        Images that were held out before, if there are any, say how sure to be.
+        """
+        if held_out is not None and len(held_out):
+            cosines = self.space(self._views(held_out)[:, 0]) @ self.memory.prototypes.T
+            self._set("sharpness", likeliest_sharpness(cosines, held_out.labels))
+            self._set("familiar", least_familiar(cosines))
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
@@ -144,25 +162,30 @@ class Calm(Method):
     def _search(self, search: Search, num_new: int) -> Mixture:
         return search.best(num_new, self.config.restarts, self.config.moves)
 
-    def _calibrate(self, features: Tensor, labels: Tensor, hidden: list[Tensor], generator: torch.Generator) -> int:
+    def _hidden(
+        self, features: Tensor, labels: Tensor, generator: torch.Generator, hidden: Tensor | None = None
+    ) -> Calibration:
+        """Episodes in which these classes are hidden, or others each time."""
+        episodes = []
+        for _ in range(self.config.episodes):
+            chosen = draw_hidden(int(labels.max()) + 1, self.config.hidden_share, generator)
+            episodes.append(hide(features, labels, chosen if hidden is None else hidden, generator))
+        return Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
+
+    def _calibrate(self, calibration: Calibration) -> int:
         """Set what hidden classes are discovered best with; the number of dimensions is returned."""
-        config, most = self.config, min(features.shape[-1], len(labels) - 1)
+        config, most = self.config, calibration.most_dimensions
         wanted = [config.dimensions] if config.dimensions else [round(most * share) for share in SHARES]
-        dimensions = sorted({max(1, min(number, most)) for number in wanted})
+        dimensions = list(dict.fromkeys(max(1, min(number, most)) for number in wanted))
         shrinkages = SHRINKAGES if config.shrinkage is None else [config.shrinkage]
         temperatures = TEMPERATURES if config.mixture_temperature is None else [config.mixture_temperature]
-        episodes = [hide(features, labels, classes, generator) for classes in hidden]
-        calibration = Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
-        middle = [values[len(values) // 2] for values in (dimensions, shrinkages, temperatures)]
-        dimension = max(dimensions, key=lambda d: calibration.worth(d, *middle[1:]))
-        shrinkage = max(shrinkages, key=lambda s: calibration.worth(dimension, s, middle[2]))
+        dimension = max(dimensions, key=lambda d: calibration.worth(d, shrinkages[0], temperatures[0]))
+        shrinkage = max(shrinkages, key=lambda s: calibration.worth(dimension, s, temperatures[0]))
         temperature = max(temperatures, key=lambda t: calibration.worth(dimension, shrinkage, t))
-        for name, value in {
-            "shrinkage": shrinkage,
-            "temperature": temperature,
-            "sharpness": calibration.sharpness(dimension, shrinkage),
-            "familiar": calibration.familiar(dimension, shrinkage),
-            "price": calibration.price(dimension, shrinkage, temperature),
-        }.items():
-            setattr(self, name, torch.tensor(value, device=labels.device))
+        self._set("shrinkage", shrinkage)
+        self._set("temperature", temperature)
+        self._set("price", calibration.price(dimension, shrinkage, temperature))
         return dimension
+
+    def _set(self, name: str, value) -> None:
+        setattr(self, name, torch.tensor(value, device=self.memory.counts.device))

@@ -6,7 +6,9 @@ import base64
 import csv
 import datetime
 import io
+import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,13 +20,14 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 import happycat
-from happycat.disk import replacing
+from happycat.disk import read_json, replacing, write_text
 from happycat.errors import HappycatError
 from happycat.estimator import Assigned, Found, Happycat
 from happycat.identities import Identity
 from happycat.images.given import VectorRows
-from happycat.images.pictures import Pictures
-from happycat.report.html import Card, Dot, Number, Page, write_page
+from happycat.images.pictures import FilePictures, Pictures
+from happycat.report.html import Card, Dot, Number, Page
+from happycat.report.runs import number_of
 
 TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class
 THUMBNAILS, PIXELS = 2000, 72  # at most so many small pictures, so many pixels a side
@@ -79,33 +82,15 @@ def write_assignments(path: Path, rows: Sequence[Assigned]) -> None:
             writer.writerow([row.image, known, row.label, f"{row.probability:.6f}", "yes" if row.unsure else ""])
 
 
-def write_found_page(
-    path: Path,
-    cat: Happycat,
-    found: Found,
-    model: str,
-    history: Sequence[tuple[int, str, str]],
-    with_images: bool = True,
-) -> Path:
-    """The page of a discovery; pictures are put into it only if that is wanted."""
+def found_page(cat: Happycat, found: Found, model: str, history: Sequence[tuple[int, str, str]]) -> Page:
+    """The page of a discovery, without pictures."""
     classes, rows = about_classes(cat, found), found.assigned
-    shown = _shown(classes, rows) if with_images else []
-    thumbnails = dict(zip(shown, _thumbnails(found.pictures, shown), strict=True))
-    places = map_places(found.points)
     dots = tuple(
-        Dot(
-            path=row.image,
-            cls=row.id,
-            probability=row.probability,
-            unsure=row.unsure,
-            x=float(x),
-            y=float(y),
-            thumbnail=thumbnails.get(i),
-        )
-        for i, (row, (x, y)) in enumerate(zip(rows, places, strict=True))
+        Dot(path=row.image, cls=row.id, probability=row.probability, unsure=row.unsure, x=float(x), y=float(y))
+        for row, (x, y) in zip(rows, map_places(found.points), strict=True)
     )
-    count = found.count
-    page = Page(
+    told = Number(number=len(found.new), low=len(found.new), high=len(found.new), told=True)
+    return Page(
         title=model,
         sentence=_sentence(found),
         made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
@@ -113,20 +98,59 @@ def write_found_page(
         model=model,
         cards=tuple(_card(cat, c, classes) for c in classes),
         dots=dots,
-        number=Number(
-            number=len(found.new),
-            low=count.low if count else len(found.new),
-            high=count.high if count else len(found.new),
-            numbers=tuple(count.numbers) if count else (),
-            curve=tuple(count.curve) if count else (),
-            told=count is None,
-        ),
+        number=number_of(found.count._asdict()) if found.count else told,
         skipped=tuple((s.path, s.reason) for s in found.skipped),
         duplicates=found.duplicates,
         history=tuple(history),
     )
-    write_page(page, path)
-    return path
+
+
+def with_pictures(page: Page, pictures: Pictures) -> Page:
+    """The page with small pictures: of the galleries first, then of doubtful images, then of any."""
+    if isinstance(pictures, VectorRows):
+        return page
+    place = {key: i for i, key in enumerate(pictures.keys)}
+    first = [i for card in page.cards for i in (*card.typical, *card.doubtful)]
+    doubtful = [i for i, dot in enumerate(page.dots) if dot.unsure]
+    shown = set(list(dict.fromkeys([*first, *doubtful, *range(len(page.dots))]))[:THUMBNAILS])
+    dots = [
+        replace(dot, thumbnail=_thumbnail(pictures, place[dot.path])) if i in shown else dot
+        for i, dot in enumerate(page.dots)
+    ]
+    return replace(page, dots=tuple(dots))
+
+
+def save_page(page: Page, root: Path | None, path: Path) -> None:
+    """The page's contents without pictures, and where those lie: what `read_page` makes the page of again."""
+    bare = replace(page, dots=tuple(replace(dot, thumbnail=None) for dot in page.dots))
+    text = json.dumps({"root": str(root.resolve()) if root else None, "page": asdict(bare)}, ensure_ascii=True)
+    write_text(path, text)
+
+
+def read_page(path: Path) -> tuple[Page, Pictures | None]:
+    """A saved page, and its pictures as far as they are still there."""
+    told = read_json(path)
+    values = told["page"]
+    page = Page(
+        **{
+            **values,
+            "cards": tuple(_card_of(card) for card in values["cards"]),
+            "dots": tuple(Dot(**dot) for dot in values["dots"]),
+            "number": Number(**_tuples(values["number"])) if values["number"] else None,
+            "skipped": tuple(map(tuple, values["skipped"])),
+            "history": tuple(map(tuple, values["history"])),
+            "curves": (),
+        }
+    )
+    return page, FilePictures(Path(told["root"]), [dot.path for dot in page.dots]) if told["root"] else None
+
+
+def _card_of(values: dict) -> Card:
+    return Card(**{**_tuples(values), "nearest": tuple(map(tuple, values["nearest"]))})
+
+
+def _tuples(values: dict) -> dict:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _sentence(found: Found) -> str:
@@ -178,17 +202,6 @@ def map_places(points: Tensor) -> np.ndarray:
     places = found[near].mean(1)
     places[placed.numpy()] = found
     return places
-
-
-def _shown(classes: list[ClassFound], rows: Sequence[Assigned]) -> list[int]:
-    """The images that get a small picture: those of the galleries first, then doubtful ones, then any."""
-    first = [i for c in classes for i in (*c.members[:TYPICAL], *c.members[-DOUBTFUL:])]
-    doubtful = [i for i, row in enumerate(rows) if row.unsure]
-    return list(dict.fromkeys([*first, *doubtful, *range(len(rows))]))[:THUMBNAILS]
-
-
-def _thumbnails(pictures: Pictures, places: list[int]) -> list[str | None]:
-    return [None if isinstance(pictures, VectorRows) else _thumbnail(pictures, i) for i in places]
 
 
 def _thumbnail(pictures: Pictures, i: int) -> str | None:

@@ -126,8 +126,8 @@ def write_page(page: Page, path: Path) -> None:
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    options = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
-    environment = Environment(loader=FunctionLoader(_read), autoescape=True, **options)
+    blocks = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, **blocks)
     environment.filters.update(thousands="{:,}".format, counted=_counted, percent=_percent, decimal=_decimal)
     known = [card for card in page.cards if card.kind in ("labelled", "found")]
     new = [card for card in page.cards if card.kind == "new"]

@@ -29,7 +29,7 @@ function makeMap(section, dots, marks, tip) {
   const top = (i) => (margin + down[i] * (height - 2 * margin)) * view.zoom + view.y;
   const inside = (x, y) => x > -15 && y > -15 && x < width + 15 && y < height + 15;
   const visible = (i) => !hidden.has(keys[i]) && (!unsureOnly || dots.unsure[i] === 1 || dots.cls[i] === null);
-  const radius = () => Math.min(7, (size > 4000 ? 2.6 : 3.6) * view.zoom ** 0.3);
+  const radius = () => Math.min(7, (size > 4000 || width < 500 ? 2.6 : 3.6) * view.zoom ** 0.3);
 
   function picture(i) {
     if (!pictures.has(i)) {
