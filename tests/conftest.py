@@ -60,6 +60,9 @@ def small_vit(seed: int = 0, **shape) -> VisionTransformer:
     return model
 
 
+torch.set_num_threads(1)  # tests run beside each other
+
+
 @pytest.fixture(autouse=True)
 def as_it_was():
     """A command may set the number of threads of its process; the bits of a sum depend on it."""
