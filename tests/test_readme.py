@@ -44,11 +44,14 @@ def test_a_command_that_needs_data_has_flags_that_exist(command):
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
-def test_the_python_example_runs(folder, monkeypatch):
-    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def test_the_python_examples_run(folder, monkeypatch):
+    own, runs = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(folder)
     values = {}
-    exec(code, values)
+    exec(own, values)
+    assert values["found"].new
+    assert (folder / "digits.cat").exists()
+    exec(runs, values)
     assert len(values["scores"]) == 3
 
 

@@ -108,7 +108,8 @@ def confidence_report(results: Results) -> Report:
             for name, groups in found.items():
                 cells += [over_seeds([float(values.mean()) for values in groups[group]]) for group in ("old", "new")]
                 together = {group: np.concatenate(values) for group, values in groups.items()}
-                panels.append((f"{dataset}: {variant.label}", together))
+                title = variant.label if len(results.datasets) == 1 else f"{dataset}: {variant.label}"
+                panels.append((title, together))
                 labels.append(name)
             rows.append(((dataset, variant.label), tuple(cells)))
     made = ResultTable(
@@ -118,7 +119,9 @@ def confidence_report(results: Results) -> Report:
         rows=tuple(rows),
         digits=2,
     )
-    return Report({"confidence": made}, lambda folder: densities(panels, folder / "confidence", labels))
+    return Report(
+        {"confidence": made}, lambda folder: densities(panels, folder / "confidence", labels, across=len(found))
+    )
 
 
 def corruption_report(severity: int, own: bool) -> Callable[[Results], Report]:

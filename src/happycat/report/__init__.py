@@ -7,6 +7,7 @@ from pathlib import Path
 
 from happycat.images.pictures import Images
 from happycat.record import Record
+from happycat.report.figures import Panel, Series, lines
 from happycat.report.pictures import DiscoveredClass, curves, discovered, summary
 from happycat.stages import Split
 
@@ -16,12 +17,27 @@ EXAMPLES = 10  # pictures that are shown of a discovered class
 
 
 def draw_run(record: Record, images: Images, title: str) -> Path:
-    """Draw a finished run into its folder: `curves.png`, `discovered.png`, and both as `summary.png`."""
+    """Draw a finished run into its folder: `curves.png`, `discovered.png`, and both as `summary.png`.
+
+    Where the number of new classes was estimated, `count.png` shows the curve whose highest point it is.
+    """
     scores, classes = record.stage_scores(), discovered_classes(record, images)
     curves(scores, record.folder / "curves.png", title)
     discovered(classes, record.folder / "discovered.png")
     summary(scores, classes, record.folder / "summary.png")
+    draw_counts(record, len(scores))
     return record.folder / "summary.png"
+
+
+def draw_counts(record: Record, num_stages: int) -> list[Path]:
+    """The curves of a run's estimates, a panel each stage; nothing if the numbers were told."""
+    counts = {t: record.model(t).get("count") for t in range(1, num_stages)}
+    panels = [
+        Panel(f"stage {t}: {c['number']}", c["numbers"], [Series("worth", c["curve"])], "new classes", "worth")
+        for t, c in counts.items()
+        if c is not None
+    ]
+    return lines(panels, record.folder / "count") if panels else []
 
 
 def discovered_classes(record: Record, images: Images) -> list[DiscoveredClass]:

@@ -87,10 +87,13 @@ def bars(panels: Sequence[Panel], stem: Path) -> list[Path]:
     return page.write(frames, legend, stem, across=across, width=width, height=1.65)
 
 
-def densities(panels: Sequence[tuple[str, dict[str, np.ndarray]]], stem: Path, x_labels: Sequence[str]) -> list[Path]:
+def densities(
+    panels: Sequence[tuple[str, dict[str, np.ndarray]]], stem: Path, x_labels: Sequence[str], across: int | None = None
+) -> list[Path]:
     """Write STEM.png and STEM.svg: for each panel (title, {name: values}) the smooth density of each name's values.
 
-    A density ends where its values end; values that are all the same become an upright line.
+    So many are put `across`, or as many as look well. A density ends where its values end; values that are all the
+    same become an upright line.
     """
     if not panels or len(x_labels) != len(panels):
         raise InputError(f"{len(panels)} panels of densities have {len(x_labels)} x labels; give one for each")
@@ -101,7 +104,7 @@ def densities(panels: Sequence[tuple[str, dict[str, np.ndarray]]], stem: Path, x
         for (title, groups), x_label in zip(panels, x_labels, strict=True)
     ]
     width = page.SINGLE if len(panels) == 1 else page.DOUBLE
-    return page.write(frames, legend, stem, across=page.across(len(panels)), width=width, height=1.3)
+    return page.write(frames, legend, stem, across=across or page.across(len(panels)), width=width, height=1.3)
 
 
 def density(values: Sequence[float], points: int = 256) -> tuple[np.ndarray, np.ndarray]:
