@@ -291,7 +291,7 @@ GLYPHS = ("--dataset", "glyphs", "--option", "num_classes=6", "--option", "per_c
 def test_paper_plans_without_running(say):
     code, out, _ = say("paper", "main", *GLYPHS, "--stages", "1", *QUICK, "--plan")
     assert code == 0
-    assert "10 runs, 10 of them to be done" in out
+    assert "11 runs, 11 of them to be done" in out
     assert "on this machine" in out
     assert not Path("runs/paper").exists()
 

@@ -69,7 +69,7 @@ def test_the_price_finds_the_number_of_hidden_classes():
     assert price.image > 0
     for i, episode in enumerate(made.episodes):
         space, old = episode.known(20, 0.3)
-        steps = follow(made._search(i, space(episode.served), old, 0.1).growing(2), len(old), 8)
+        steps = follow(made._search(i, space(episode.served), old, 0.1), 2, 8)
         assert price.number(steps) == episode.num_new
         low, high = price.interval(steps)
         assert low <= episode.num_new <= high

@@ -121,3 +121,17 @@ def test_growing_splits_a_component_that_covers_two_classes():
     got = search.maximise(*split)
     assert ((got.centres @ centres.T).amax(0) > 0.95).all()
     assert search.grown(covering).score >= got.score - 1e-4
+
+
+def test_a_component_that_explains_much_is_missed_much():
+    points, centres = clouds(5)
+    search = Search(points, centres[:2], 0.1, generator())
+    twice = torch.nn.functional.normalize(torch.stack([centres[2], centres[3], centres[4], points[130]]), dim=1)
+    mixture = search.maximise(twice, torch.full((6,), 1 / 6), rounds=1)
+    losses = search.losses(mixture)
+    assert losses[:2].min() > 3 * losses[3]
+    without = Search(points, centres[:2], 0.1, generator()).maximise(
+        mixture.centres[3:], mixture.shares[[0, 1, 3, 4, 5]], 1
+    )
+    full = search.maximise(mixture.centres[2:], mixture.shares, 1)
+    assert float(full.log_density.sum() - without.log_density.sum()) == pytest.approx(float(losses[0]), rel=1e-3)

@@ -6,19 +6,22 @@ each has a price, and the estimate is the k with the largest worth
 
     V(k) = L(k) − L(0) − Σ_{i≤k} (a + b n_i),        n_i: images per new component, with i of them.
 
+less those of the k components that the images would not miss for that price. (A search that goes up by one component
+at a time follows odd images now and then before it finds the last class.)
+
 What odd images gain does not depend on how many images a class has, what a variety gains grows with them: hence the
 two parts. Both are learned by hiding labelled classes: a where nothing is hidden, b where something is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from happycat.mixture import Mixture
+from happycat.mixture import Search
 
 PATIENCE = 5  # components more, at least, that are tried after the best number
 COVERED = 0.8  # of the episodes whose number lies within the interval
@@ -26,10 +29,11 @@ FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 
 
 class Step(NamedTuple):
-    """What the k-th component gained in log-likelihood, and the images per new component with k of them."""
+    """What the k-th component gained in log-likelihood; with k of them: images each, and what each is missed by."""
 
     gain: float
     images: float
+    losses: tuple[float, ...]
 
 
 class Price(NamedTuple):
@@ -39,12 +43,19 @@ class Price(NamedTuple):
     image: float
     factor: float
 
+    def of(self, step: Step, scale: float = 1.0) -> float:
+        return scale * (self.component + self.image * step.images)
+
     def worth(self, steps: Sequence[Step], scale: float = 1.0) -> np.ndarray:
         """V(0), V(1), …, at `scale` times the price."""
-        return np.cumsum([0.0, *(s.gain - scale * (self.component + self.image * s.images) for s in steps)])
+        return np.cumsum([0.0, *(step.gain - self.of(step, scale) for step in steps)])
+
+    def kept(self, steps: Sequence[Step], scale: float = 1.0) -> list[int]:
+        """How many of 0, 1, … components would be missed."""
+        return [0, *(sum(loss >= self.of(step, scale) for loss in step.losses) for step in steps)]
 
     def number(self, steps: Sequence[Step], scale: float = 1.0) -> int:
-        return int(self.worth(steps, scale).argmax())
+        return self.kept(steps, scale)[int(self.worth(steps, scale).argmax())]
 
     def interval(self, steps: Sequence[Step]) -> tuple[int, int]:
         return self.number(steps, self.factor), self.number(steps, 1 / self.factor)
@@ -60,27 +71,30 @@ class Count(NamedTuple):
     curve: list[float]
 
 
-def follow(mixtures: Iterable[Mixture], num_old: int, most: int, price: Price | None = None) -> list[Step]:
-    """The steps of growing mixtures, up to `most` new components or until none is worth its price any more."""
+def follow(search: Search, moves: int, most: int, price: Price | None = None) -> list[Step]:
+    """The steps of a growing mixture, up to `most` new components or until none is worth its price any more."""
     steps = []
-    for before, after in pairwise(mixtures):
-        new = len(after.centres) - num_old
+    for before, after in pairwise(search.growing(moves)):
         gain = float(after.log_density.sum() - before.log_density.sum())
-        steps.append(Step(gain, float(after.counts[num_old:].sum()) / new))
-        if new >= most or (price and _settled(steps, price)):
+        found = after.counts[search.num_old :]
+        steps.append(Step(gain, float(found.mean()), tuple(search.losses(after).tolist())))
+        if len(steps) >= most or (price and _settled(steps, price)):
             return steps
-    return steps
 
 
 def _settled(steps: list[Step], price: Price) -> bool:
-    most = price.interval(steps)[1]
-    return len(steps) - most >= max(PATIENCE, most // 2)
+    best = int(price.worth(steps, 1 / price.factor).argmax())
+    return len(steps) - best >= max(PATIENCE, best // 2)
 
 
 def count(steps: Sequence[Step], price: Price) -> Count:
-    low, high = price.interval(steps)
-    curve = price.worth(steps).tolist()
-    return Count(price.number(steps), low, high, list(range(len(curve))), curve)
+    """The estimate; a number of classes is worth what the best of the mixtures is that come down to it."""
+    (low, high), number = price.interval(steps), price.number(steps)
+    best: dict[int, float] = {}
+    for kept, worth in zip(price.kept(steps), price.worth(steps).tolist(), strict=True):
+        best[kept] = max(worth, best.get(kept, -np.inf))
+    numbers = sorted(best)
+    return Count(number, min(low, number), max(high, number), numbers, [best[n] for n in numbers])
 
 
 def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, Sequence[Step]]]) -> Price:

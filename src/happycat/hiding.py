@@ -108,8 +108,9 @@ class Calibration:
 
     @property
     def most_dimensions(self) -> int:
-        """That the labelled images of every episode can have."""
-        return min(min(e.labelled.shape[1], len(e.labelled) - 1) for e in self.episodes)
+        """That as many images can have."""
+        one = self.episodes[0]
+        return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.judges) - 1)
 
     def worth(self, dimensions: int, shrinkage: float, temperature: float) -> float:
         """The mean accuracy on the judging images."""
@@ -124,7 +125,7 @@ class Calibration:
         return total / len(self.episodes)
 
     def price(self, dimensions: int, shrinkage: float, temperature: float) -> Price:
-        """Of a component: from nothing hidden, and from hidden classes with all, and with a few of their images."""
+        """Of a component: from nothing hidden, and from hidden classes with all, and with half of their images."""
         nothing, hidden = [], []
         for i, episode in enumerate(self.episodes):
             space, old = episode.known(dimensions, shrinkage)
@@ -132,12 +133,12 @@ class Calibration:
             place = torch.arange(len(points), device=points.device)
 
             def steps(which: Tensor, most: int, i=i, points=points, old=old) -> list[Step]:
-                mixtures = self._search(i, points[which], old, temperature).growing(GROWTH_MOVES)
-                return follow(mixtures, len(old), min(most, len(points[which]) - 1))
+                search = self._search(i, points[which], old, temperature)
+                return follow(search, GROWTH_MOVES, min(most, len(search.points) - 1))
 
             if (~new).sum() > 1:
                 nothing.append(steps(~new, 4))
-            for every in (1, 4):
+            for every in (1, 2):
                 most = episode.num_new + max(4, episode.num_new // 2)
                 hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
         return learn_price(nothing, hidden)

@@ -118,6 +118,16 @@ class Search:
         trials.sort(key=lambda trial: trial.score)
         return max((self._converged(trial) for trial in trials[-2:]), key=lambda trial: trial.score)
 
+    def losses(self, mixture: Mixture) -> Tensor:
+        """What the log-likelihood loses if a new component is taken out and nothing else changes, (K_new,)."""
+        share = self._logits(mixture).softmax(1)[:, self.num_old :]
+        return -torch.log1p(-share.clamp_max(1 - 1e-6)).sum(0)
+
+    def _logits(self, mixture: Mixture) -> Tensor:
+        """log π_k + x·c_k/τ, (N, K)."""
+        to_found = self.points @ mixture.centres[self.num_old :].T / self.temperature
+        return torch.cat([self.to_old, to_found], 1) + mixture.shares.log()
+
     def _converged(self, trial: Mixture) -> Mixture:
         return self.maximise(trial.centres[self.num_old :], trial.shares)
 
@@ -131,8 +141,7 @@ class Search:
     def _splits(self, mixture: Mixture) -> Iterator[tuple[Tensor, Tensor]]:
         """New centres and shares with a component split along the direction in which its points vary most."""
         found, shares = mixture.centres[self.num_old :], mixture.shares
-        logits = torch.cat([self.to_old, self.points @ found.T / self.temperature], 1) + shares.log()
-        for j, weight in enumerate(logits.softmax(1).T[self.num_old :]):
+        for j, weight in enumerate(self._logits(mixture).softmax(1).T[self.num_old :]):
             rest = weight.sqrt()[:, None] * (self.points - weight @ self.points / weight.sum())
             direction = torch.randn(self.points.shape[1], generator=self.generator).to(rest)
             for _ in range(8):  # of the power iteration

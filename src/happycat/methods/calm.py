@@ -134,7 +134,7 @@ class Calm(Method):
         """How many new classes there are among the images: between 0 and `most`."""
         search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), generator)
         price = Price(*self.price.tolist())
-        return count(follow(search.growing(GROWTH_MOVES), self.num_classes, most, price), price)
+        return count(follow(search, GROWTH_MOVES, most, price), price)
 
     def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
         """Take the new classes that another method found among the images, up to `num_classes` in all."""
