@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 
-from happycat import Happycat, catfile
+from happycat import Happycat, catfile, describing
 from happycat.errors import InputError, StorageError
 
 DIM, KNOWN = 32, 6
@@ -211,6 +212,50 @@ def test_a_cut_file(model, tmp_path):
 
 
 # What is given
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory):
+    """A model of pictures in three colours, hardly trained, and the folder of the pictures."""
+    folder = tmp_path_factory.mktemp("colours")
+    random = np.random.default_rng(0)
+    for c, colour in enumerate([(200, 30, 30), (30, 200, 30), (30, 30, 200)]):
+        (folder / f"[{c}]").mkdir()
+        for k in range(6):
+            pixels = np.clip(np.array(colour) + random.integers(-20, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"[{c}]" / f"{9 - k}.png")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(describing.FROM_NOTHING, "base_epochs", 5)
+        return Happycat("scratch_vit").fit(folder), folder
+
+
+def test_predictions_are_in_the_order_of_the_images(painter):
+    cat, folder = painter
+    paths = [folder / "[2]/9.png", folder / "[0]/4.png", folder / "[1]/8.png", folder / "[0]/4.png"]
+    alone = np.concatenate([cat.predict_proba([path]) for path in paths])
+    np.testing.assert_allclose(cat.predict_proba(paths), alone, atol=1e-5)
+    assert [row.image for row in cat.assign(paths)] == [path.as_posix() for path in paths]
+    assert list(cat.predict([str(p) for p in paths])) == [cat.predict([p])[0] for p in paths]
+
+
+def test_the_same_content_twice_is_predicted_twice(painter, tmp_path):
+    cat, folder = painter
+    copy = tmp_path / "a copy.png"
+    copy.write_bytes((folder / "[2]/9.png").read_bytes())
+    one, two = cat.predict_proba([copy, folder / "[2]/9.png"])
+    np.testing.assert_array_equal(one, two)
+
+
+def test_no_prediction_is_taken_for_another_images(painter, tmp_path):
+    cat, folder = painter
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image")
+    paths = [broken, folder / "[0]/4.png"]
+    for use in (cat.predict, cat.predict_proba):
+        with pytest.raises(InputError, match="1 images cannot be read"):
+            use(paths)
+    assert [row.image for row in cat.assign(paths)] == [paths[1].as_posix()]
+    assert len(cat.skipped_) == 1
 
 
 def test_wrong_things(cat):

@@ -37,6 +37,7 @@ def story(tmp_path_factory) -> Path:
     """A folder with labelled digits, an inbox with two new ones, and a model of the labelled ones, hardly trained."""
     folder = tmp_path_factory.mktemp("story")
     write_digits(folder, each=50)
+    (folder / "labelled/5").rename(folder / "labelled/[b] :cat:")
     (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
     (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
@@ -80,6 +81,7 @@ def discovered(story) -> tuple[Path, str]:
 def test_fit_tells_what_it_came_to(story):
     told = (story / "fit.txt").read_text()
     assert "300 images, 6 classes" in told
+    assert "[b] :cat:" in told  # a name is no markup
     assert "images that were held out are right" in told
     assert "version 1" in told
 
@@ -135,7 +137,7 @@ def test_images_are_sorted_into_folders(story, model, tmp_path, flag):
     for _ in range(2):  # the second time nothing is overwritten
         assert say("predict", model, story / "labelled/3/3 1.png", flag, tmp_path / "sorted")[0] == 0
     (folder,) = (tmp_path / "sorted").iterdir()
-    assert folder.name in {"0", "1", "2", "3", "4", "5", "unknown"}
+    assert folder.name in {"0", "1", "2", "3", "4", "[b] _cat_", "unknown"}
     found = sorted(folder.iterdir())
     assert [path.name for path in found] == ["3 1-2.png", "3 1.png"]
     assert found[0].is_symlink() == (flag == "--link-to")

@@ -15,7 +15,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import happycat
@@ -23,8 +22,9 @@ from happycat import practice, report
 from happycat.describing import FROM_NOTHING
 from happycat.disk import write_json
 from happycat.display import Display, scores_table
+from happycat.display import results as out
 from happycat.errors import HappycatError, InputError
-from happycat.flags import dataset_options, given, method_values, values_of
+from happycat.flags import DeviceOption, PrecisionOption, SizeOption, dataset_options, given, method_values, values_of
 from happycat.images import DATASETS
 from happycat.images import load as load_images
 from happycat.loop import LoopConfig
@@ -46,7 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False)
 
 # What differs from Happy's own values
 DEMO = {**FROM_NOTHING, "rate": 0.03, "epochs": 60}
@@ -85,9 +84,6 @@ OptionOption = Annotated[list[str] | None, typer.Option("--option", help="a data
 DownloadOption = Annotated[bool, typer.Option("--download", help="download the data set if it is not there")]
 BackboneOption = Annotated[str | None, typer.Option(help="a timm ViT (`happycat list`)")]
 WeightsOption = Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")]
-SizeOption = Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")]
-PrecisionOption = Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
 OrderOption = Annotated[
     str | None,
     typer.Option(help="a file of class names in the order they are met, or `seed` to shuffle [as published]"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from happycat.run import Request, build
 from happycat.serving import FreshViews, Labelled
 from happycat.stages import Subset
 from happycat.tail import Tail
-from happycat.training import Epoch, Training
+from happycat.training import Training
 from happycat.trunk import SCRATCH, Trunk
 from happycat.views import ViewPlan
 
@@ -84,8 +84,8 @@ class Describer:
         }
 
     def fingerprint(self) -> str:
-        """Changes when a picture would be described otherwise."""
-        digest = hashlib.sha256(self.trunk.fingerprint().encode())
+        """Tells this backbone from any other, in whatever precision the trunk runs: the tail's weights do."""
+        digest = hashlib.sha256(json.dumps([self.trunk.name, self.trunk.image_size]).encode())
         for name, tensor in sorted(self.tail.state_dict().items()):
             digest.update(name.encode() + tensor.contiguous().cpu().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()[:16]
@@ -102,7 +102,7 @@ class Describer:
             own = {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
             module.load_state_dict(own)
 
-    def train(self, pictures: Pictures, labels: Tensor, training: Training) -> Generator[Epoch, None, Calm]:
+    def train(self, pictures: Pictures, labels: Tensor, training: Training, advance: Callable[[int], None]) -> Calm:
         """Train a backbone from nothing on labelled pictures; gives what Calm learned. Then it stays as it is."""
         values = {**FROM_NOTHING, "batch_size": min(FROM_NOTHING["batch_size"], len(pictures) // 2)}
         if len(pictures) < 4:
@@ -111,7 +111,8 @@ class Describer:
         self.tail.block.requires_grad_(True)
         labelled = Labelled(FreshViews(self.trunk, pictures, self.plan, self.workers), labels.to(self._device))
         calm = Calm(self.tail, CalmConfig(**values)).to(self._device)
-        yield from calm.fit(labelled, training)
+        for _ in calm.fit(labelled, training):
+            advance(1)
         self.trunk.freeze()
         self.tail.requires_grad_(False)
         return calm
@@ -141,10 +142,12 @@ class Describer:
 
         What is done is kept in the folder `kept`, if there is one, and taken from there the next time.
         """
-        told, chunks = json.dumps([self.fingerprint(), asdict(self.plan), views, pictures.source]), []
+        precision = str(self.trunk.precision)
+        told, chunks = json.dumps([self.fingerprint(), precision, asdict(self.plan), views, pictures.source]), []
         for start in range(0, len(pictures), CHUNK):
             some = Subset(pictures, list(pictures.keys[start : start + CHUNK]))
-            name = hashlib.sha256(json.dumps([told, some.keys]).encode()).hexdigest()[:16]
+            stamps = [some.stamp(i) for i in range(len(some))] if kept else []
+            name = hashlib.sha256(json.dumps([told, some.keys, stamps]).encode()).hexdigest()[:16]
             file = kept and kept / f"{name}.safetensors"
             if file and file.exists():
                 chunks.append(load_file(file)["features"])

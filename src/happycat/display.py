@@ -9,6 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+# Results. What a person named is shown as it is: brackets are no markup, colons no emoji.
+results = Console(highlight=False, markup=False, emoji=False)
+
 
 class Display:
     """Progress bars and notes on stderr; `quiet` shows none."""

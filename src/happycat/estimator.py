@@ -24,7 +24,7 @@ from happycat.hiding import least_familiar
 from happycat.identities import Identities, Identity
 from happycat.images.gather import Gathered, Skipped
 from happycat.images.given import Source, VectorRows, given, given_labelled
-from happycat.images.pictures import Pictures
+from happycat.images.pictures import FilePictures, Pictures
 from happycat.loop import seeded
 from happycat.methods.calm import Calm, CalmConfig
 from happycat.serving import Labelled, Unlabelled, VectorViews
@@ -173,20 +173,18 @@ class Happycat(BaseEstimator):
         )
 
     def predict(self, X: Source, *, tell: Tell | None = None) -> np.ndarray:
-        """The label of each image's class, or "unknown"."""
-        return np.array([row.label for row in self.assign(X, tell=tell)], dtype=object)
+        """The label of each image's class, or "unknown", in the order of the images."""
+        keys, points = self._every_point(X, tell or Tell())
+        return np.array([row.label for row in self._assigned(keys, points)], dtype=object)
 
     def predict_proba(self, X: Source, *, tell: Tell | None = None) -> np.ndarray:
-        """The probability of each class of `classes_` for each image, (N, C)."""
-        return self._probabilities(self._points(X, tell or Tell())[1])[0].numpy()
+        """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
+        return self._probabilities(self._every_point(X, tell or Tell())[1])[0].numpy()
 
     def assign(self, X: Source, *, tell: Tell | None = None) -> list[Assigned]:
         """Where each image goes, and how sure that is; what could not be read is in `skipped_`."""
-        gathered, points = self._points(X, tell or Tell())
-        self.skipped_ = gathered.skipped
-        rows = self._assigned(gathered.pictures.keys, points)
-        by_key = {row.image: row for row in rows}
-        return rows + [by_key[kept]._replace(image=key) for key, kept in gathered.duplicates.items()]
+        keys, points, self.skipped_ = self._points(X, tell or Tell())
+        return self._assigned(keys, points)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -265,10 +263,26 @@ class Happycat(BaseEstimator):
 
     # From what is given to points in the whitened space
 
-    def _points(self, X: Source, tell: Tell) -> tuple[Gathered, Tensor]:
+    def _points(self, X: Source, tell: Tell) -> tuple[list[str], Tensor, list[Skipped]]:
+        """The images that can be read, in the order in which they are given, each that is there twice as well."""
         gathered = given(X, tell.steps("reading"))
         features = self._features(gathered.pictures, CENTRE, tell)
-        return gathered, self.calm_.points(Unlabelled(VectorViews(features)))
+        points = self.calm_.points(Unlabelled(VectorViews(features)))
+        place = {key: i for i, key in enumerate(gathered.pictures.keys)}
+        place |= {key: place[kept] for key, kept in gathered.duplicates.items()}
+        listed = isinstance(gathered.pictures, FilePictures) and not isinstance(X, str | Path)
+        asked = [Path(path).as_posix() for path in X] if listed else []
+        keys = [key for key in asked if key in place]
+        keys += sorted(place.keys() - set(asked)) if listed else list(place)  # what lies in a folder comes last
+        return keys, points[[place[key] for key in keys]], gathered.skipped
+
+    def _every_point(self, X: Source, tell: Tell) -> tuple[list[str], Tensor]:
+        """All of the images, or an error: what is predicted must not be taken for another's."""
+        keys, points, skipped = self._points(X, tell)
+        if skipped:
+            first = f"{skipped[0].path}: {skipped[0].reason}"
+            raise InputError(f"{len(skipped)} images cannot be read (first: {first}); leave them out, or use assign")
+        return keys, points
 
     def _see(self, pictures: Pictures, labels: Tensor, learned: Tensor, tell: Tell) -> dict[str, Tensor]:
         """Have a backbone that can describe the pictures. One from nothing is trained, and Calm's state is given."""
@@ -279,17 +293,9 @@ class Happycat(BaseEstimator):
         if describer is None or not describer.from_nothing:
             return {}
         some = Subset(pictures, [key for key, used in zip(pictures.keys, learned, strict=True) if used])
-        advance, epochs = (
-            tell.steps("training the backbone"),
-            describer.train(some, labels[learned], Training(seeded(self.seed, "backbone"))),
-        )
-        while True:
-            try:
-                next(epochs)
-                advance(1)
-            except StopIteration as end:
-                state = end.value.state_dict()
-                return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
+        training = Training(seeded(self.seed, "backbone"))
+        state = describer.train(some, labels[learned], training, tell.steps("training the backbone")).state_dict()
+        return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
 
     def _features(self, pictures: Pictures, views: tuple[str, ...], tell: Tell, kept: Path | None = None) -> Tensor:
         describer = self.describer()
@@ -316,10 +322,7 @@ class Happycat(BaseEstimator):
             if base and base.tensors:
                 self._describes.load(base.tensors)
             if base and self._describes.fingerprint() != base.about["fingerprint"]:
-                raise InputError(
-                    f"the model was made with other weights of {name} or another precision; "
-                    "give the same (--weights FILE, --precision)"
-                )
+                raise InputError(f"the model was made with other weights of {name}; give the same (--weights FILE)")
         return self._describes
 
     # What comes of it

@@ -12,6 +12,10 @@ import typer
 from happycat.errors import InputError
 from happycat.methods import METHODS
 
+SizeOption = Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")]
+PrecisionOption = Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
+
 
 def values_of(*configs: type, methods: bool = False) -> Callable:
     """Give a command a flag for each field of the config classes; the values given arrive as `values`.

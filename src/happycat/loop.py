@@ -49,7 +49,7 @@ class LoopConfig(Checked):
     num_new: str = choice(
         "known", ("known", "auto", "silhouette"), "how many new classes a stage has, told or estimated"
     )
-    most_new: int | None = setting(None, "the most new classes that are considered [half of those known]", 2)
+    most_new: int | None = setting(None, "the most new classes that an estimate may give", 2)
     select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
     tokens: Path | None = setting(None, "where token stores lie [in the run folder]")
     keep_tokens: bool = setting(False, "do not delete a stage's tokens when it ends")

@@ -13,28 +13,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from happycat import catfile
 from happycat.disk import storage_errors
 from happycat.display import Display
+from happycat.display import results as out
 from happycat.errors import InputError
 from happycat.estimator import BACKBONE, Assigned, Fitted, Found, Happycat, Tell
 from happycat.export import export_onnx
+from happycat.flags import DeviceOption, PrecisionOption, SizeOption
 from happycat.images.gather import write_skipped
 from happycat.record import Record
 from happycat.report.found import about_classes, found_page, read_page, save_page, with_pictures, write_assignments
 from happycat.report.html import write_page
 from happycat.report.runs import run_page
 
-out = Console(highlight=False)
-
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
 WeightsOption = Annotated[Path | None, typer.Option(help="the backbone's weights [those of fit]")]
-PrecisionOption = Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
 WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0)]
 
 
@@ -72,7 +70,7 @@ def fit(
     model: Annotated[Path, typer.Option("--out", "-o", help="the model file to write")] = Path("model.cat"),
     backbone: Annotated[str, typer.Option(help="a timm ViT (`happycat list`)")] = BACKBONE,
     weights: Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")] = None,
-    image_size: Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")] = None,
+    image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
@@ -229,7 +227,7 @@ def show(
         table.add_row(str(c["id"]), c["name"] or "", found, str(c["images"]), state)
     out.print(table)
     for i, about in enumerate(history, 1):
-        out.print(f"version {i}: {about['when']}  {about['what']}", markup=False, soft_wrap=True)
+        out.print(f"version {i}: {about['when']}  {about['what']}", soft_wrap=True)
     own = "with its weights" if base.tensors else "whose weights lie elsewhere"
     out.print(
         f"{_size(model)} on disk: {base.about['backbone']} ({own}), a space of "
@@ -287,7 +285,7 @@ def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
         cat = Happycat.load(model)
         said = change(cat)
         number = catfile.append(model, cat.part(what))
-    out.print(f"{said} (version {number})", markup=False, soft_wrap=True)
+    out.print(f"{said} (version {number})", soft_wrap=True)
 
 
 def _told_of_files(folder: Path, skipped: list, duplicates: int) -> None:
@@ -323,7 +321,7 @@ def _found_table(cat: Happycat, found: Found) -> Table:
         if one.images or one.new:
             confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
             coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            label = f"[bold]{one.identity.label} (new)[/bold]" if one.new else one.identity.label
+            label = Text(f"{one.identity.label} (new)", "bold") if one.new else one.identity.label
             table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
     return table
 

@@ -197,6 +197,9 @@ class Subset(Pictures):
     def read(self, i: int):
         return self.pictures.read(self.places[i])
 
+    def stamp(self, i: int) -> int:
+        return self.pictures.stamp(self.places[i])
+
     @property
     def source(self) -> str:
         return self.pictures.source

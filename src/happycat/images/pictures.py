@@ -34,6 +34,10 @@ class Pictures:
         """The i-th picture as RGB."""
         raise NotImplementedError
 
+    def stamp(self, i: int) -> int:
+        """Changes when the i-th picture is replaced by another under the same key."""
+        return 0
+
     @property
     def source(self) -> str:
         """What tells these pictures from others that may have the same keys."""
@@ -49,6 +53,9 @@ class FilePictures(Pictures):
 
     def read(self, i: int) -> Image.Image:
         return read_picture(self.root / self.keys[i])
+
+    def stamp(self, i: int) -> int:
+        return (self.root / self.keys[i]).stat().st_mtime_ns
 
     @property
     def source(self) -> str:
