@@ -14,9 +14,9 @@ side = round(size / about["crop_share"])
 
 for path in sys.argv[2:]:
     image = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
-    scale = side / min(image.size)
-    image = image.resize([round(length * scale) for length in image.size], Image.Resampling.BICUBIC)
-    left, top = ((length - size) // 2 for length in image.size)
+    shorter = min(image.size)
+    image = image.resize([length * side // shorter for length in image.size], Image.Resampling.BICUBIC)
+    left, top = (round((length - size) / 2) for length in image.size)
     view = np.asarray(image.crop((left, top, left + size, top + size)))
     place, probability = model.run(None, {"images": view[None]})
     print(path, "unknown" if place[0] < 0 else about["names"][place[0]], f"{probability[0]:.4f}", sep="\t")

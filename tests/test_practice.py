@@ -178,6 +178,8 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
     assert code == 0, err
     assert "it says what the model says" in out
     images = sorted((story / "labelled/3").iterdir())[:3]
+    images.append(tmp_path / "wide.png")
+    Image.open(images[0]).resize((35, 33)).save(images[-1])  # its crop falls between two pixels
     script = ROOT / "examples" / "predict_onnx.py"
     hidden = "import sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]; import runpy; "
     run = [sys.executable, "-c", hidden + "runpy.run_path(sys.argv[0], run_name='__main__')"]
@@ -185,7 +187,7 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
     ours = [line.split("\t") for line in say("predict", model, *images)[1].splitlines()]
     theirs = [line.split("\t") for line in told.stdout.splitlines()]
     assert [row[1] for row in theirs] == [row[1] for row in ours]
-    assert np.allclose([float(row[2]) for row in theirs], [float(row[2]) for row in ours], atol=0.02)
+    assert np.allclose([float(row[2]) for row in theirs], [float(row[2]) for row in ours], atol=0.01)
 
 
 def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, monkeypatch):

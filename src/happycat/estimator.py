@@ -303,7 +303,8 @@ class Happycat(BaseEstimator):
             raise InputError(f"the model was made with {'images' if describer else 'vectors'}; give the same")
         if describer is not None:
             seconds = describer.seconds(len(pictures) * len(views))
-            tell.note(f"{len(views)} views of each through {self.backbone}: about {duration(seconds)}")
+            cut = f"{len(views)} views" if len(views) > 1 else "1 view"
+            tell.note(f"{cut} of each through {self.backbone}: about {duration(seconds)}")
             return describer.describe(pictures, views, tell.steps("describing", len(pictures)), kept)
         features = torch.from_numpy(pictures.vectors.astype(np.float32))[:, None]
         if hasattr(self, "calm_") and features.shape[-1] != self.calm_.tail.dim:
