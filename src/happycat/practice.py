@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,21 +12,22 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from happycat import catfile
 from happycat.disk import storage_errors
 from happycat.display import Display
 from happycat.display import results as out
 from happycat.errors import InputError
-from happycat.estimator import BACKBONE, Assigned, Fitted, Found, Happycat, Tell
+from happycat.estimator import BACKBONE, Happycat, Tell
 from happycat.export import export_onnx
 from happycat.flags import DeviceOption, PrecisionOption, SizeOption
 from happycat.images.gather import write_skipped
 from happycat.record import Record
-from happycat.report.found import about_classes, found_page, read_page, save_page, with_pictures, write_assignments
+from happycat.report.answers import fitted_table, found_sentence, found_summary, found_table, print_rows
+from happycat.report.found import found_page, read_page, save_page, with_pictures, write_assignments
 from happycat.report.html import write_page
 from happycat.report.runs import run_page
+from happycat.sorting import link, sort_into
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
@@ -94,7 +93,7 @@ def fit(
         cat.fit(labelled, tell=tell, kept=kept)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
     _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
-    out.print(_fitted_table(cat.fitted_))
+    out.print(fitted_table(cat.fitted_))
     if cat.fitted_.accuracy is not None:
         out.print(f"{cat.fitted_.accuracy:.1f}% of {cat.fitted_.held_out} images that were held out are right")
     out.print(f"written: {model} ({_size(model)}), version 1", soft_wrap=True)
@@ -129,11 +128,11 @@ def discover(
         page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
         save_page(page, found.pictures.root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
-        more = {"found": _summary(found), "results": str(folder.resolve())}
+        more = {"found": found_summary(found), "results": str(folder.resolve())}
         catfile.append(model, cat.part(what, more))
     _told_of_files(folder, found.skipped, found.duplicates)
-    out.print(_found_table(cat, found))
-    out.print(_found_sentence(found))
+    out.print(found_table(cat, found))
+    out.print(found_sentence(found))
     out.print(
         f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}",
         soft_wrap=True,
@@ -164,10 +163,10 @@ def predict(
         rows = cat.assign(paths, tell=tell)
     for skipped in cat.skipped_:
         print(f"happycat: {skipped.path}: {skipped.reason}", file=sys.stderr)
-    _print_rows(rows, as_json, as_csv)
-    for target, put in ((copy_to, shutil.copy2), (link_to, _link)):
+    print_rows(rows, as_json, as_csv)
+    for target, put in ((copy_to, shutil.copy2), (link_to, link)):
         if target is not None:
-            _sort_into(target, rows, put)
+            sort_into(target, rows, put)
 
 
 def name(model: ModelArgument, which: ClassArgument, name: Annotated[str, typer.Argument(help="its name")]) -> None:
@@ -272,9 +271,6 @@ def report(
     out.print(f"written: {page}", soft_wrap=True)
 
 
-# What they print and write
-
-
 def _history(model: Path) -> list[tuple[int, str, str]]:
     return [(i, about["when"], about["what"]) for i, about in enumerate(catfile.abouts(model), 1)]
 
@@ -296,93 +292,6 @@ def _told_of_files(folder: Path, skipped: list, duplicates: int) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         write_skipped(folder / "skipped.csv", skipped)
         out.print(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}", soft_wrap=True)
-
-
-def _fitted_table(fitted: Fitted) -> Table:
-    table = Table(title=f"{fitted.images} images, {len(fitted.by_class)} classes", title_justify="left")
-    table.add_column("class")
-    table.add_column("held-out accuracy", justify="right")
-    for name, accuracy in fitted.by_class.items():
-        table.add_row(name, "–" if accuracy is None else f"{accuracy:.0f}%")
-    return table
-
-
-def _found_table(cat: Happycat, found: Found) -> Table:
-    table = Table(title_justify="left")
-    for column, justify in (
-        ("id", "right"),
-        ("class", "left"),
-        ("images", "right"),
-        ("confidence", "right"),
-        ("coherence", "right"),
-    ):
-        table.add_column(column, justify=justify)
-    for one in about_classes(cat, found):
-        if one.images or one.new:
-            confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
-            coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            label = Text(f"{one.identity.label} (new)", "bold") if one.new else one.identity.label
-            table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
-    return table
-
-
-def _found_sentence(found: Found) -> str:
-    unsure = sum(row.unsure for row in found.assigned)
-    count = found.count
-    between = "" if count is None or count.low == count.high else f" (between {count.low} and {count.high})"
-    number = len(found.new)
-    news = "no new class" if number == 0 else "1 new class" if number == 1 else f"{number} new classes"
-    return f"{len(found.assigned)} images: {news}{between}; {unsure} images it is unsure about"
-
-
-def _summary(found: Found) -> dict:
-    return {
-        "images": len(found.assigned),
-        "new": found.new,
-        "unsure": sum(row.unsure for row in found.assigned),
-        "count": found.count._asdict() if found.count else None,
-        "skipped": len(found.skipped),
-        "duplicates": found.duplicates,
-    }
-
-
-def _print_rows(rows: list[Assigned], as_json: bool, as_csv: bool) -> None:
-    if as_json:
-        for row in rows:
-            told = {"image": row.image, "id": row.id, "class": row.label, "probability": round(row.probability, 6)}
-            print(json.dumps(told, ensure_ascii=False))
-        return
-    writer = csv.writer(sys.stdout, delimiter="," if as_csv else "\t", lineterminator="\n")
-    if as_csv:
-        writer.writerow(["image", "id", "class", "probability"])
-    for row in rows:
-        told = [row.image, "" if row.id is None else row.id, row.label, f"{row.probability:.4f}"]
-        writer.writerow(told if as_csv else [told[0], told[2], told[3]])
-
-
-def _sort_into(target: Path, rows: list[Assigned], put: Callable) -> None:
-    """Put each image into the folder of its class; nothing that is there is overwritten."""
-    for row in rows:
-        folder = target / _file_name(row.label)
-        source = Path(row.image)
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            place, number = folder / source.name, 1
-            while place.exists() or place.is_symlink():
-                number += 1
-                place = folder / f"{source.stem}-{number}{source.suffix}"
-            put(source, place)
-    print(f"happycat: {len(rows)} images sorted into {target}", file=sys.stderr)
-
-
-def _link(source: Path, place: Path) -> None:
-    os.symlink(source.resolve(), place)
-
-
-def _file_name(label: str) -> str:
-    """A class's name as that of a folder."""
-    cleaned = "".join("_" if c in '/\\:*?"<>|' or ord(c) < 32 else c for c in label).strip(". ")
-    return cleaned or "_"
 
 
 def _size(path: Path) -> str:
