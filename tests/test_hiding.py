@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from happycat.counting import follow
-from happycat.hiding import Calibration, draw_hidden, hide, least_familiar, likeliest_sharpness
+from happycat.hiding import ENOUGH, Calibration, draw_hidden, enough, hide, least_familiar, likeliest_sharpness
 
 NUM_CLASSES, EACH, DIM = 10, 20, 24
 
@@ -54,6 +54,15 @@ def test_no_class_loses_its_last_image():
     for seed in range(20):
         episode = hide(features[first], labels[first], some_hidden(seed), generator(seed))
         assert (len(episode.labelled), len(episode.served), len(episode.judges)) == (7, 3, 0)
+
+
+def test_large_classes_are_calibrated_with_some_of_their_images():
+    few, many = torch.arange(3).repeat(ENOUGH), torch.tensor([0] * 3 * ENOUGH + [1] * 5)
+    assert enough(few, torch.Generator()).tolist() == list(range(3 * ENOUGH))
+    chosen = enough(many, torch.Generator().manual_seed(0))
+    assert chosen.unique().tolist() == chosen.tolist()
+    assert many[chosen].bincount().tolist() == [ENOUGH, 5]
+    assert chosen.tolist()[:ENOUGH] != list(range(ENOUGH))  # drawn, not the first ones
 
 
 def test_the_space_that_finds_hidden_classes_is_worth_more():

@@ -22,6 +22,7 @@ from happycat.whitening import Scatter, Space
 JUDGING = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.05  # of a known class's images that are served without their labels
 GROWTH_MOVES = 3  # after each component more
+ENOUGH = 100  # images of a class to calibrate with
 
 
 class Episode(NamedTuple):
@@ -54,6 +55,14 @@ def draw_hidden(num_base: int, share: float, generator: torch.Generator) -> Tens
     """A share of the classes 0…num_base−1, at least one and not all of them."""
     number = min(max(1, round(num_base * share)), num_base - 1)
     return torch.randperm(num_base, generator=generator)[:number]
+
+
+def enough(labels: Tensor, generator: torch.Generator) -> Tensor:
+    """Which images to calibrate with: all, or as many of each class as say what more of them would say, (n,)."""
+    if int(labels.bincount().max()) <= ENOUGH:
+        return torch.arange(len(labels), device=labels.device)
+    shuffled = torch.randperm(len(labels), generator=generator).to(labels.device)
+    return torch.cat([shuffled[labels[shuffled] == c][:ENOUGH] for c in labels.unique()]).sort().values
 
 
 def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: torch.Generator) -> Episode:
