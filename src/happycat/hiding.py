@@ -22,7 +22,7 @@ from happycat.whitening import Scatter, Space
 JUDGING = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.05  # of a known class's images that are served without their labels
 GROWTH_MOVES = 3  # after each component more
-ENOUGH = 100  # images of a class to calibrate with
+ENOUGH = 100  # served images of a class to judge values with; a price needs them all: it depends on their number
 
 
 class Episode(NamedTuple):
@@ -57,12 +57,13 @@ def draw_hidden(num_base: int, share: float, generator: torch.Generator) -> Tens
     return torch.randperm(num_base, generator=generator)[:number]
 
 
-def enough(labels: Tensor, generator: torch.Generator) -> Tensor:
-    """Which images to calibrate with: all, or as many of each class as say what more of them would say, (n,)."""
-    if int(labels.bincount().max()) <= ENOUGH:
-        return torch.arange(len(labels), device=labels.device)
-    shuffled = torch.randperm(len(labels), generator=generator).to(labels.device)
-    return torch.cat([shuffled[labels[shuffled] == c][:ENOUGH] for c in labels.unique()]).sort().values
+def enough(classes: Tensor) -> Tensor:
+    """Which images to judge values with: all, or of a class with very many some, evenly spread, (n,)."""
+    chosen = []
+    for c in classes.unique():
+        members = (classes == c).nonzero()[:, 0]
+        chosen.append(members[torch.linspace(0, len(members) - 1, min(ENOUGH, len(members))).long()])
+    return torch.cat(chosen).sort().values
 
 
 def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: torch.Generator) -> Episode:
@@ -128,7 +129,8 @@ class Calibration:
             if not len(episode.judges):
                 continue
             space, old = episode.known(dimensions, shrinkage)
-            mixture = self.search(self._search(i, space(episode.served), old, temperature), episode.num_new)
+            points = space(episode.served[enough(episode.classes)])
+            mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
             predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
             total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
         return total / len(self.episodes)

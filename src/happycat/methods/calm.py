@@ -23,7 +23,6 @@ from happycat.hiding import (
     GROWTH_MOVES,
     Calibration,
     draw_hidden,
-    enough,
     hide,
     least_familiar,
     likeliest_sharpness,
@@ -167,8 +166,7 @@ class Calm(Method):
         self, features: Tensor, labels: Tensor, generator: torch.Generator, hidden: Tensor | None = None
     ) -> Calibration:
         """Episodes in which these classes are hidden, or others each time."""
-        some, episodes = enough(labels, generator), []
-        features, labels = features[some], labels[some]
+        episodes = []
         for _ in range(self.config.episodes):
             chosen = draw_hidden(int(labels.max()) + 1, self.config.hidden_share, generator)
             episodes.append(hide(features, labels, chosen if hidden is None else hidden, generator))
