@@ -24,6 +24,7 @@ import numpy as np
 from happycat.mixture import Search
 
 PATIENCE = 5  # components more, at least, that are tried after the best number
+NEARLY = 0.1  # of the hidden classes: numbers that are wrong by so few more are as good
 COVERED = 0.8  # of the episodes whose number lies within the interval
 FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 
@@ -100,8 +101,9 @@ def count(steps: Sequence[Step], price: Price) -> Count:
 def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, Sequence[Step]]]) -> Price:
     """The price that fits episodes where nothing is hidden, and episodes with so many hidden classes.
 
-    a is the least with which nothing is found where nothing is; b, the middle of those with which the numbers are
-    nearest to the truth; the factor, the least with which most intervals hold the truth.
+    a is the least with which nothing is found where nothing is; b, that of the middle of the prices with which the
+    numbers are about as near to the truth as they can be (where classes are small many are, and the least of them
+    would find too many large ones); the factor, the least with which most intervals hold the truth.
     """
     component = max((_most_per_component(steps) for steps in nothing), default=0.0)
     images = np.geomspace(1e-3, 1e2, 101)
@@ -110,8 +112,10 @@ def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, S
         return sum(abs(Price(component, image, 1).number(steps) - number) for number, steps in hidden)
 
     errors = np.array([error(image) for image in images])
-    best = np.flatnonzero(errors == errors.min())
-    price = Price(component, float(images[best[len(best) // 2]]), FACTORS[-1])
+    fair = images[errors <= errors.min() + NEARLY * sum(number for number, _ in hidden)]
+    size = max(1.0, np.mean([steps[min(number, len(steps)) - 1].images for number, steps in hidden]))
+    middle = np.sqrt(np.prod(component + fair[[0, -1]] * size))
+    price = Price(component, float(middle - component) / size, FACTORS[-1])
     for factor in FACTORS:
         wider = price._replace(factor=factor)
         inside = [low <= number <= high for number, steps in hidden for low, high in [wider.interval(steps)]]
