@@ -91,6 +91,12 @@ def test_the_price_is_learned():
     assert all(price.number(steps) == 0 for steps in nothing)
 
 
+def test_the_price_is_the_middle_of_those_that_fit():
+    # two classes of ten images; a component costs 5 and ten times what an image does, and anything from 6 to 100 fits
+    price = learn_price([steps_of((5, 1))], [(2, steps_of((100, 10), (100, 10), (6, 10)))])
+    assert price.of(Step(0, 10, ())) == pytest.approx((6 * 100) ** 0.5, rel=0.1)
+
+
 def test_the_interval_widens_until_it_holds_most_truths():
     episodes = [(3, steps_of((60, 10), (50, 10), (g, 10), (1, 10))) for g in (40, 30, 20, 9, 8)]
     episodes += [(2, steps_of((60, 10), (50, 10), (24, 10), (1, 10)))] * 3
