@@ -242,7 +242,7 @@ class Study:
         if left:
             shared = f", {num_jobs} runs at a time" if num_jobs > 1 else ""
             untrained = len([job for job in left if not job.training_views()])
-            beside = f", and some minutes for each of {untrained} runs that train nothing" if untrained else ""
+            beside = f", and some minutes for each run that trains nothing ({untrained})" if untrained else ""
             lines.append(f"about {duration(seconds)} on this machine{shared}{beside}")
         return lines
 
