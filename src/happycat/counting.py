@@ -115,7 +115,7 @@ def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, S
     fair = images[errors <= errors.min() + NEARLY * sum(number for number, _ in hidden)]
     size = max(1.0, np.mean([steps[min(number, len(steps)) - 1].images for number, steps in hidden]))
     middle = np.sqrt(np.prod(component + fair[[0, -1]] * size))
-    price = Price(component, float(middle - component) / size, FACTORS[-1])
+    price = Price(component, float((middle - component) / size), FACTORS[-1])
     for factor in FACTORS:
         wider = price._replace(factor=factor)
         inside = [low <= number <= high for number, steps in hidden for low, high in [wider.interval(steps)]]

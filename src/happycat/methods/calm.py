@@ -188,4 +188,4 @@ class Calm(Method):
         return dimension
 
     def _set(self, name: str, value) -> None:
-        setattr(self, name, torch.tensor(value, device=self.memory.counts.device))
+        setattr(self, name, torch.tensor(value, dtype=torch.float32, device=self.memory.counts.device))
