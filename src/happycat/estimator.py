@@ -84,6 +84,11 @@ class Found:
     skipped: list[Skipped] = field(default_factory=list)
     duplicates: int = 0
 
+    @property
+    def unsure(self) -> int:
+        """How many of the images it is unsure about."""
+        return sum(row.unsure for row in self.assigned)
+
 
 class Happycat(BaseEstimator):
     """Learns labelled classes, then discovers new ones in unlabelled images, again and again; keeps no image.

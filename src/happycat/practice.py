@@ -18,12 +18,12 @@ from happycat.disk import storage_errors
 from happycat.display import Display
 from happycat.display import results as out
 from happycat.errors import InputError
-from happycat.estimator import BACKBONE, Happycat, Tell
+from happycat.estimator import BACKBONE, Found, Happycat, Tell
 from happycat.export import export_onnx
 from happycat.flags import DeviceOption, PrecisionOption, SizeOption
 from happycat.images.gather import write_skipped
 from happycat.record import Record
-from happycat.report.answers import fitted_table, found_sentence, found_summary, found_table, print_rows
+from happycat.report.answers import fitted_table, found_sentence, found_table, print_rows
 from happycat.report.found import found_page, read_page, save_page, with_pictures, write_assignments
 from happycat.report.html import write_page
 from happycat.report.runs import run_page
@@ -128,7 +128,7 @@ def discover(
         page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
         save_page(page, found.pictures.root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
-        more = {"found": found_summary(found), "results": str(folder.resolve())}
+        more = {"found": _summary(found), "results": str(folder.resolve())}
         catfile.append(model, cat.part(what, more))
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
@@ -273,6 +273,18 @@ def report(
 
 def _history(model: Path) -> list[tuple[int, str, str]]:
     return [(i, about["when"], about["what"]) for i, about in enumerate(catfile.abouts(model), 1)]
+
+
+def _summary(found: Found) -> dict:
+    """What a version of the model remembers of the discovery that made it."""
+    return {
+        "images": len(found.assigned),
+        "new": found.new,
+        "unsure": found.unsure,
+        "count": found.count._asdict() if found.count else None,
+        "skipped": len(found.skipped),
+        "duplicates": found.duplicates,
+    }
 
 
 def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:

@@ -42,23 +42,11 @@ def found_table(cat: Happycat, found: Found) -> Table:
 
 
 def found_sentence(found: Found) -> str:
-    unsure = sum(row.unsure for row in found.assigned)
     count = found.count
     between = "" if count is None or count.low == count.high else f" (between {count.low} and {count.high})"
     number = len(found.new)
     news = "no new class" if number == 0 else "1 new class" if number == 1 else f"{number} new classes"
-    return f"{len(found.assigned)} images: {news}{between}; {unsure} images it is unsure about"
-
-
-def found_summary(found: Found) -> dict:
-    return {
-        "images": len(found.assigned),
-        "new": found.new,
-        "unsure": sum(row.unsure for row in found.assigned),
-        "count": found.count._asdict() if found.count else None,
-        "skipped": len(found.skipped),
-        "duplicates": found.duplicates,
-    }
+    return f"{len(found.assigned)} images: {news}{between}; {found.unsure} images it is unsure about"
 
 
 def print_rows(rows: list[Assigned], as_json: bool, as_csv: bool) -> None:
