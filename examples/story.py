@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from happycat.images import load
+from happycat.images.datasets import load
 
 LABELLED, INBOXES = range(10), {"march": range(10, 13), "april": range(13, 15)}
 

@@ -1,4 +1,4 @@
-"""What several tests share: a run that takes seconds."""
+"""What every test has: one thread, and a run that was not interrupted."""
 
 from __future__ import annotations
 
@@ -6,59 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from timm.models.vision_transformer import VisionTransformer
 
-from happycat.display import Display
-from happycat.loop import Loop, LoopConfig
-from happycat.run import Request, prepare
-from happycat.trunk import initialise
-
-QUICK = {
-    "base_epochs": 3,
-    "epochs": 2,
-    "batch_size": 16,
-    "projector_hidden": 16,
-    "projector_out": 8,
-    "base_optimizer": "adamw",
-    "base_rate": 1e-3,
-}
-
-
-def quick_request(out: Path, resume: bool = False, loop: dict | None = None, **changes) -> Request:
-    """Eight glyphs, four of them labelled, two stages."""
-    values = {
-        "dataset": "glyphs",
-        "dataset_options": {"num_classes": 8, "per_class": 20},
-        "protocol_values": {"base_classes": 4, "stages": 2},
-        "method_values": QUICK,
-        "loop": LoopConfig(**{"checkpoint_seconds": 0, "views": 2, **(loop or {})}),
-    }
-    return Request(out=out, resume=resume, **{**values, **changes})
-
-
-def quick_loop(out: Path, **changes) -> Loop:
-    return prepare(quick_request(out, **changes), Display(quiet=True))
-
-
-def quick_run(out: Path, **changes) -> list[dict]:
-    """Run it and give the stages' scores."""
-    loop = quick_loop(out, **changes)
-    try:
-        return loop.run()
-    finally:
-        loop.record.close()
-
-
-def small_vit(seed: int = 0, **shape) -> VisionTransformer:
-    """A ViT of a few hundred weights, the same whatever the global random state."""
-    values = {"img_size": 16, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 2, **shape}
-    generator = torch.Generator().manual_seed(seed)
-    model = VisionTransformer(num_classes=0, **values)
-    initialise(model, generator)
-    for tensor in (model.cls_token, model.pos_embed):
-        torch.nn.init.trunc_normal_(tensor, std=0.02, generator=generator)
-    return model
-
+from tests.helpers.runs import quick_run
 
 torch.set_num_threads(1)  # tests run beside each other
 

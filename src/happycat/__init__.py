@@ -7,7 +7,7 @@ __all__ = ["Happycat"]
 def __getattr__(name: str):
     """`happycat.Happycat`, imported when it is asked for: a version number should not need torch."""
     if name == "Happycat":
-        from happycat.estimator import Happycat
+        from happycat.model.estimator import Happycat
 
         return Happycat
     raise AttributeError(f"module 'happycat' has no attribute {name!r}")

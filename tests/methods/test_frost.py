@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, TRAINED, accuracy_on, after_stage_0, copied, training
 from torch.nn.functional import normalize
 
-from happycat.clustering import novel_images
-from happycat.heads import CosineClassifier
+from happycat.learning.clustering import novel_images
+from happycat.learning.heads import CosineClassifier
 from happycat.methods import frost
+from tests.helpers.contract import NUM_BASE, NUM_NEW, PER_CLASS, TRAINED, accuracy_on, after_stage_0, copied, training
 
 ON_ALL = {"prototypes", "distillation"}
 ON_NOVEL = {"pairs", "consistency", "pseudo-labels"}

@@ -6,13 +6,13 @@ import copy
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, training
 from torch.nn.functional import normalize
 
-from happycat.clustering import novel_images
-from happycat.heads import CosineClassifier
+from happycat.learning.clustering import novel_images
+from happycat.learning.heads import CosineClassifier
 from happycat.methods import gm
 from happycat.methods.gm import GM, GMConfig
+from tests.helpers.contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, training
 
 GROW = {"contrast", "distillation", "pairs", "consistency"}
 MERGE = {"prototypes", "distillation", "pseudo-labels", "lwf"}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, backbone, small, training, views
 from torch.nn.functional import normalize
 
-from happycat import losses
-from happycat.errors import InputError
+from happycat.base.errors import InputError
+from happycat.base.metrics import clustering_accuracy
+from happycat.learning import losses
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.training import Training
 from happycat.methods.happy import Happy, HappyConfig
-from happycat.metrics import clustering_accuracy
-from happycat.serving import Labelled, Unlabelled
-from happycat.training import Training
+from tests.helpers.contract import NUM_BASE, NUM_NEW, PER_CLASS, backbone, small, training, views
 
 
 def stage(**changes):

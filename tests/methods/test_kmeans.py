@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, accuracy_on, after_stage_0, build, copied, training, views
 from torch.nn.functional import normalize
 
-from happycat.clustering import kmeans
-from happycat.errors import InputError
-from happycat.serving import Labelled, Unlabelled
+from happycat.base.errors import InputError
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.clustering import kmeans
+from tests.helpers.contract import (
+    NUM_BASE,
+    NUM_NEW,
+    PER_CLASS,
+    accuracy_on,
+    after_stage_0,
+    build,
+    copied,
+    training,
+    views,
+)
 
 K = NUM_BASE + NUM_NEW
 

@@ -6,12 +6,12 @@ import copy
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, build, training
 from torch.nn.functional import normalize
 
-from happycat import losses
+from happycat.learning import losses
+from happycat.learning.batches import Labelled
 from happycat.methods.metagcd import MetaGCD, MetaGCDConfig, PseudoStage
-from happycat.serving import Labelled
+from tests.helpers.contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, build, training
 
 LABELS = torch.arange(10).repeat_interleave(40)
 

@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, TRAINED, accuracy_on, after_stage_0, copied, training
 from torch.nn.functional import normalize
 
-from happycat import losses
+from happycat.learning import losses
+from tests.helpers.contract import NUM_BASE, NUM_NEW, PER_CLASS, TRAINED, accuracy_on, after_stage_0, copied, training
 
 K = NUM_BASE + NUM_NEW
 

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, assert_same, build, training
 from torch.nn.functional import normalize
 
 from happycat.methods.simgcd import SimGCD
+from tests.helpers.contract import NUM_BASE, NUM_NEW, TRAINED, accuracy_on, after_stage_0, assert_same, build, training
 
 
 def test_the_terms_of_a_stage():

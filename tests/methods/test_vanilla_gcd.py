@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_contract import NUM_BASE, NUM_NEW, PER_CLASS, TRAINED, accuracy_on, after_stage_0, build, training, views
 from torch.nn.functional import normalize
 
-from happycat import losses
-from happycat.clustering import kmeans
-from happycat.errors import InputError
-from happycat.serving import Labelled, Unlabelled
+from happycat.base.errors import InputError
+from happycat.learning import losses
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.clustering import kmeans
+from tests.helpers.contract import (
+    NUM_BASE,
+    NUM_NEW,
+    PER_CLASS,
+    TRAINED,
+    accuracy_on,
+    after_stage_0,
+    build,
+    training,
+    views,
+)
 
 K = NUM_BASE + NUM_NEW
 

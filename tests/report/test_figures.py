@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from happycat.errors import InputError, StorageError
+from happycat.base.errors import InputError, StorageError
 from happycat.report import figures
 from happycat.report.figures import Panel, Series, bars, densities, density, lines
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from happycat.errors import InputError, StorageError
+from happycat.base.errors import InputError, StorageError
 from happycat.report.html import Card, Curve, Dot, Number, Page, render, write_page
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>'&\u2028\u2029", "--x; $(y)")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from happycat.errors import StorageError
+from happycat.base.errors import StorageError
 from happycat.report import pictures
 
 SCORES = [

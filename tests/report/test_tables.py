@@ -4,7 +4,7 @@ import io
 import pytest
 from rich.console import Console
 
-from happycat.errors import InputError, StorageError
+from happycat.base.errors import InputError, StorageError
 from happycat.report import latex
 from happycat.report.tables import Cell, ResultTable
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from happycat.errors import InputError
-from happycat.images.reading import read_picture
+from happycat.base.errors import InputError
+from happycat.images.decoding import read_picture
 
 CROP_SHARE = 224 / 256  # the authors resize to 256 and crop 224; other sizes keep the proportion
 

@@ -1,6 +1,6 @@
 """The methods, one file each."""
 
-from happycat.methods.calm import Calm, CalmConfig
+from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.frost import Frost, FrostConfig
 from happycat.methods.gm import GM, GMConfig
 from happycat.methods.happy import Happy, HappyConfig

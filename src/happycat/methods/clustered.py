@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.clustering import kept_ids, kmeans
-from happycat.config import setting
+from happycat.backbone.trunk import Tokens
+from happycat.base.config import setting
+from happycat.learning.batches import Unlabelled
+from happycat.learning.clustering import kept_ids, kmeans
 from happycat.methods.method import Method, MethodConfig
-from happycat.serving import Unlabelled
-from happycat.trunk import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)

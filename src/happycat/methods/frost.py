@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from happycat import losses
-from happycat.clustering import novel_images, pairing
-from happycat.config import setting
-from happycat.heads import CosineClassifier
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Unlabelled
+from happycat.learning.clustering import novel_images, pairing
+from happycat.learning.heads import CosineClassifier
+from happycat.learning.training import Epoch, Training, ramp_up
 from happycat.methods.parametric import Parametric, ParametricConfig
-from happycat.serving import Batch, Unlabelled
-from happycat.training import Epoch, Training, ramp_up
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat import losses
-from happycat.clustering import kmeans, least_similar
-from happycat.config import setting
-from happycat.heads import Projector
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Unlabelled
+from happycat.learning.clustering import kmeans, least_similar
+from happycat.learning.heads import Projector
+from happycat.learning.training import Epoch, Training
 from happycat.methods.parametric import Parametric, ParametricConfig
-from happycat.serving import Batch, Unlabelled
-from happycat.training import Epoch, Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from torch.nn.functional import normalize
 
-from happycat.clustering import kept_ids, kmeans
-from happycat.memory import class_means
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.clustering import kept_ids, kmeans
+from happycat.learning.memory import class_means
+from happycat.learning.training import Epoch, Training
 from happycat.methods.clustered import Clustered, ClusteredConfig
-from happycat.serving import Labelled, Unlabelled
-from happycat.training import Epoch, Training
 
 
 @dataclass(frozen=True, kw_only=True)

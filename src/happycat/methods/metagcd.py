@@ -17,11 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from happycat import losses
-from happycat.config import setting
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Labelled
+from happycat.learning.training import Epoch, Training, make_optimizer
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
-from happycat.serving import Batch, Labelled
-from happycat.training import Epoch, Training, make_optimizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from happycat.config import Checked, choice, setting
-from happycat.heads import Projector
-from happycat.memory import ClassMemory
-from happycat.serving import Labelled, Unlabelled
-from happycat.tail import Tail
-from happycat.training import Epoch, Schedule, Training
-from happycat.trunk import Tokens
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import Tokens
+from happycat.base.config import Checked, choice, setting
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.heads import Projector
+from happycat.learning.memory import ClassMemory
+from happycat.learning.training import Epoch, Schedule, Training
 
 
 @dataclass(frozen=True, kw_only=True)

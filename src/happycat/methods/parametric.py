@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from happycat import losses
-from happycat.config import setting
-from happycat.heads import CosineClassifier, Projector, random_rows
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import Tokens
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Labelled, Unlabelled
+from happycat.learning.heads import CosineClassifier, Projector, random_rows
+from happycat.learning.training import Epoch, Training
 from happycat.methods.method import Method, TrainedConfig
-from happycat.serving import Batch, Labelled, Unlabelled
-from happycat.tail import Tail
-from happycat.training import Epoch, Training
-from happycat.trunk import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)

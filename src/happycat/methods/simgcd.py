@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from happycat import losses
-from happycat.config import setting
-from happycat.heads import Projector
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Unlabelled
+from happycat.learning.heads import Projector
+from happycat.learning.training import Epoch, Training
 from happycat.methods.parametric import Parametric, ParametricConfig
-from happycat.serving import Batch, Unlabelled
-from happycat.training import Epoch, Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from happycat import losses
-from happycat.config import setting
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Unlabelled
+from happycat.learning.training import Epoch, Training
 from happycat.methods.simgcd import SimGCD, SimGCDConfig
-from happycat.serving import Batch, Unlabelled
-from happycat.training import Epoch, Training
 
 
 @dataclass(frozen=True, kw_only=True)

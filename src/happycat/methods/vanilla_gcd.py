@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat import losses
-from happycat.clustering import anchored_kmeans
-from happycat.config import setting
-from happycat.memory import class_means
+from happycat.backbone.tail import Tail
+from happycat.base.config import setting
+from happycat.learning import losses
+from happycat.learning.batches import Batch, Labelled, Unlabelled
+from happycat.learning.clustering import anchored_kmeans
+from happycat.learning.memory import class_means
+from happycat.learning.training import Epoch, Training
 from happycat.methods.clustered import Clustered, ClusteredConfig
 from happycat.methods.method import TrainedConfig
-from happycat.serving import Batch, Labelled, Unlabelled
-from happycat.tail import Tail
-from happycat.training import Epoch, Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from scipy.stats import gaussian_kde
 
-from happycat.errors import InputError
-from happycat.report import page
+from happycat.base.errors import InputError
+from happycat.report import panels as page
 from happycat.report.pictures import BLACK, BLUE, GREY, VERMILION
 
 # Okabe and Ito's colours without the yellow, which is lost on white.

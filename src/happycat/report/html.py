@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from happycat.disk import replacing
-from happycat.errors import InputError
+from happycat.base.disk import replacing
+from happycat.base.errors import InputError
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 360, 210, 38, 12, 12, 38  # of a chart, in pixels
 PER_CENT = tuple((value, str(value)) for value in (0, 25, 50, 75, 100))

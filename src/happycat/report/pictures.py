@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from PIL import Image
 
-from happycat.errors import StorageError
+from happycat.base.errors import StorageError
 
 # Okabe and Ito's colours, told apart by colour-blind eyes; the markers tell the curves apart in grey.
 BLACK, BLUE, VERMILION, GREY, PALE = "#000000", "#0072B2", "#D55E00", "#666666", "#DDDDDD"

@@ -19,8 +19,8 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from happycat.disk import write_text
-from happycat.errors import InputError
+from happycat.base.disk import write_text
+from happycat.base.errors import InputError
 from happycat.report import latex
 
 MISSING = "–"

@@ -1,0 +1,182 @@
+"""The paper's tables and figures as lists of runs: what is run for each, on which data sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from happycat.benchmark.protocol import Split
+from happycat.methods.happy import HappyConfig
+
+COMPARED = ("kmeans", "vanilla_gcd", "simgcd", "simgcd_lwf", "frost", "gm", "metagcd", "happy", "calm")
+NAMES = {
+    "kmeans": "KMeans",
+    "vanilla_gcd": "VanillaGCD",
+    "simgcd": "SimGCD",
+    "simgcd_lwf": "SimGCD+LwF",
+    "frost": "FRoST",
+    "gm": "GM",
+    "metagcd": "MetaGCD",
+    "happy": "Happy",
+    "calm": "Calm (ours)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One row of an experiment: a method with some values changed, run once for each data set and seed.
+
+    `paper` is what tells its row in the paper's table.
+    """
+
+    label: str
+    method: str = "happy"
+    values: dict = field(default_factory=dict)
+    loop: dict = field(default_factory=dict)
+    protocol: dict = field(default_factory=dict)
+    paper: dict = field(default_factory=dict)
+
+
+def _methods(names: tuple[str, ...], **more) -> tuple[Variant, ...]:
+    return tuple(Variant(label=NAMES[name], method=name, paper={"method": name}, **more) for name in names)
+
+
+# Each function below gives the variants of an experiment, for a split and Happy's usual values.
+
+
+def main(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return _methods(COMPARED)
+
+
+def forgetting(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return _methods(("vanilla_gcd", "frost", "metagcd", "happy"))
+
+
+def ten_stages(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return _methods(("vanilla_gcd", "metagcd", "happy", "calm"), protocol={"stages": 10})
+
+
+def unknown_k(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    """The paper's estimator for the paper's methods; ours beside it, and the number told."""
+    return (
+        *_methods(("vanilla_gcd", "metagcd", "happy"), loop={"num_new": "silhouette"}),
+        *(
+            Variant(label=f"{NAMES[method]}, {text}", method=method, loop=loop, paper={"method": None})
+            for method in ("happy", "calm")
+            for text, loop in (("our estimate", {"num_new": "auto"}), ("told", {}))
+        ),
+    )
+
+
+def some_methods(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return _methods(("vanilla_gcd", "metagcd", "happy"))
+
+
+def _switched(*, entropy: bool, init: bool, prototypes: bool, distillation: bool) -> dict:
+    """Happy's values with some of its parts switched off."""
+    off = {
+        "entropy_weight": 0.0,
+        "cluster_init": False,
+        "prototype_weight": 0.0,
+        "distillation_weight": 0.0,
+    }
+    on = {"entropy_weight": entropy, "cluster_init": init, "prototype_weight": prototypes}
+    on["distillation_weight"] = distillation
+    return {name: value for name, value in off.items() if not on[name]}
+
+
+ROWS = {
+    # entropy, init, prototypes, distillation
+    "a": (False, False, False, False),
+    "b": (True, False, False, False),
+    "c": (False, True, False, False),
+    "d": (True, True, False, False),
+    "e": (False, False, True, True),
+    "f": (True, True, True, False),
+    "g": (True, True, True, True),
+}
+PARTS = ("entropy", "init", "prototypes", "distillation")
+
+
+def ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return tuple(
+        Variant(
+            label=f"({row}) " + (" + ".join(p for p, on in zip(PARTS, parts, strict=True) if on) or "self-training"),
+            values=_switched(**dict(zip(PARTS, parts, strict=True))),
+            paper={"row": row},
+        )
+        for row, parts in ROWS.items()
+    )
+
+
+HARDNESS = (0.01, 0.05, 0.1, 1.0, 10.0)
+
+
+def hardness(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return (
+        Variant(label="without hardness", values={"hardness": False}),
+        *(
+            Variant(label=f"τ_h = {t:g}", values={"hardness_temperature": t}, paper={"hardness_temperature": t})
+            for t in HARDNESS
+        ),
+    )
+
+
+LAMBDAS = {
+    # the value it weighs, and the factors of its usual value that the paper tries
+    "λ1": ("entropy_weight", (0.0, 0.5, 1.0, 3.0, 5.0)),
+    "λ2": ("distillation_weight", (0.0, 0.5, 1.0, 3.0, 5.0)),
+    "λ3": ("contrast_weight", (0.0, 0.5, 0.7, 1.0, 3.0)),
+}
+
+
+def lambdas(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    """The paper's λ are factors: in the authors' flavour λ2 = 1 is a weight of 2."""
+    return tuple(
+        Variant(label=f"{symbol} = {factor:g}", values={name: factor * getattr(config, name)}, paper={name: factor})
+        for symbol, (name, factors) in LAMBDAS.items()
+        for factor in factors
+    )
+
+
+def prior(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return (
+        Variant(label="soft entropy"),
+        Variant(label="true ratio", values={"new_shares": new_shares(split)}),
+    )
+
+
+def new_shares(split: Split) -> tuple[float, ...]:
+    """The share of the images of new classes at each stage."""
+    shares = []
+    for stage in split.stages:
+        sizes = {name: len(keys) for name, keys in stage["images"].items()}
+        shares.append(sum(sizes[name] for name in stage["new"]) / sum(sizes.values()))
+    return tuple(shares)
+
+
+def bias(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    return (
+        Variant(label="Happy", paper={"entropy": True, "hardness": True}),
+        Variant(label="without entropy", values={"entropy_weight": 0.0}, paper={"entropy": False}),
+        Variant(label="without hardness", values={"hardness": False}, paper={"hardness": False}),
+    )
+
+
+def confidence(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    parts = dict.fromkeys(PARTS, False)
+    return (Variant(label="self-training alone", values=_switched(**parts)), Variant(label="Happy"))
+
+
+def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    parts = {
+        "Calm": {},
+        "centre view only": {"averaged": False},
+        "not whitened": {"shrinkage": 1.0},
+        "all dimensions": {"dimensions": 1_000_000},
+        "no moves, one restart": {"moves": 0, "restarts": 1},
+        "tail tuned on the labelled classes": {"tuned": True},
+    }
+    return (
+        *(Variant(label=label, method="calm", values=values) for label, values in parts.items()),
+        Variant(label="number of classes estimated", method="calm", loop={"num_new": "auto"}),
+    )

@@ -1,0 +1,155 @@
+"""What finished models say about test images, beyond what a run records: confidence, and other distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.special import logsumexp
+
+from happycat.base.disk import read_json, write_json
+from happycat.base.display import Display
+from happycat.base.metrics import clustering_accuracy
+from happycat.benchmark.loop import Loop
+from happycat.benchmark.paper.reports import Report, series
+from happycat.benchmark.paper.results import Results, over_seeds
+from happycat.benchmark.paper.study import Job
+from happycat.benchmark.setup import prepare
+from happycat.images import datasets as images
+from happycat.images.corruptions import CORRUPTIONS, shifted
+from happycat.images.datasets import Images, cifar100_c
+from happycat.report.figures import Panel, bars, densities
+from happycat.report.tables import ResultTable
+
+
+@contextmanager
+def loaded(job: Job, stage: int, display: Display) -> Iterator[Loop]:
+    """The job's loop with its model as it was after a stage."""
+    loop = prepare(replace(job.request, resume=True), display)
+    with loop.record:
+        loop.load(loop.record, stage)
+        yield loop
+
+
+@torch.no_grad()
+def test_logits(loop: Loop, stage: int, data: Images) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (N, K) and class ids (N,) of the test images of all classes up to a stage."""
+    logits, targets = [], []
+    for t in range(stage + 1):
+        served, _, ids = loop.served_test(t, data)
+        logits += [loop.method.logits(tokens).cpu() for tokens in served.views.centre()]
+        targets.append(ids)
+    return torch.cat(logits).double().numpy(), np.concatenate(targets)
+
+
+def confidences(logits: np.ndarray) -> dict[str, np.ndarray]:
+    """Four ways to tell how sure a model is of each of N images, from their logits (N, K).
+
+    The largest probability; the largest logit; the margin between the two largest probabilities; and the
+    negative entropy Σ_c p_c log p_c.
+    """
+    log_p = logits - logsumexp(logits, axis=1, keepdims=True)
+    p = np.exp(log_p)
+    second, first = np.sort(p, axis=1)[:, -2:].T
+    return {
+        "max softmax": first,
+        "max logit": logits.max(axis=1),
+        "margin": first - second,
+        "negative entropy": (p * log_p).sum(axis=1),
+    }
+
+
+def shifted_images(job: Job, corruption: str, severity: int, published: bool) -> Images:
+    """The job's data set with its test images corrupted: CIFAR-100-C's own, or made by us."""
+    if published:
+        return images.load("cifar100_c", job.request.root, corruption=corruption, severity=severity)
+    return shifted(job.setting.data, corruption, severity)
+
+
+def shift_accuracies(job: Job, severity: int, published: bool, display: Display) -> dict[str, float]:
+    """All of the final model on each of the 15 corruptions; what was measured before is read from the run folder."""
+    path = job.request.out / f"shifts-{severity}{'-published' if published else ''}.json"
+    known = read_json(path) if path.exists() else {}
+    missing = [name for name in CORRUPTIONS if name not in known]
+    if not missing:
+        return known
+    last = job.num_stages - 1
+    with loaded(job, last, display) as loop:
+        for name in missing:
+            logits, targets = test_logits(loop, last, shifted_images(job, name, severity, published))
+            known[name] = clustering_accuracy(targets, logits.argmax(1), job.split.num_seen(last - 1)).all
+            write_json(path, known)
+    return known
+
+
+def has_published_shifts(job: Job) -> bool:
+    """Whether the data set is the one that CIFAR-100-C is made of."""
+    return job.request.dataset == "cifar100" and set(CORRUPTIONS) <= set(cifar100_c.CORRUPTIONS)
+
+
+def confidence_report(results: Results) -> Report:
+    """How sure the model is of old and of new classes' test images after stage 1, in four ways."""
+    rows, panels, labels = [], [], []
+    for dataset in results.datasets:
+        for variant in results.variants(dataset):
+            found: dict[str, dict[str, list[np.ndarray]]] = {}
+            for job in results.jobs(dataset, variant):
+                with loaded(job, 1, Display(quiet=True)) as loop:
+                    logits, targets = test_logits(loop, 1, loop.images)
+                old = targets < job.split.num_seen(0)
+                for name, values in confidences(logits).items():
+                    groups = found.setdefault(name, {"old": [], "new": []})
+                    groups["old"].append(values[old])
+                    groups["new"].append(values[~old])
+            cells = []
+            for name, groups in found.items():
+                cells += [over_seeds([float(values.mean()) for values in groups[group]]) for group in ("old", "new")]
+                together = {group: np.concatenate(values) for group, values in groups.items()}
+                title = variant.label if len(results.datasets) == 1 else f"{dataset}: {variant.label}"
+                panels.append((title, together))
+                labels.append(name)
+            rows.append(((dataset, variant.label), tuple(cells)))
+    made = ResultTable(
+        title="Mean confidence in the test images of old and of new classes after stage 1",
+        labels=("data set", "variant"),
+        columns=tuple(f"{name}, {group}" for name in found for group in ("old", "new")),
+        rows=tuple(rows),
+        digits=2,
+    )
+    return Report(
+        {"confidence": made}, lambda folder: densities(panels, folder / "confidence", labels, across=len(found))
+    )
+
+
+def corruption_report(severity: int, own: bool) -> Callable[[Results], Report]:
+    """All of the final models on 15 corruptions of the test images; `own` makes CIFAR-100's ourselves, too."""
+
+    def report(results: Results) -> Report:
+        rows, panels = [], []
+        for dataset in results.datasets:
+            curves = []
+            for variant in results.variants(dataset):
+                jobs = results.jobs(dataset, variant)
+                found = [
+                    shift_accuracies(job, severity, not own and has_published_shifts(job), Display()) for job in jobs
+                ]
+                cells = [over_seeds([one[name] for one in found]) for name in CORRUPTIONS]
+                mean = over_seeds([float(np.mean(list(one.values()))) for one in found])
+                rows.append(((dataset, variant.label), (*cells, mean)))
+                curves.append(series(variant.label, cells))
+            names = [name.replace("_", " ") for name in CORRUPTIONS]
+            panels.append(Panel(f"{dataset}, severity {severity}", names, curves, "", "All (%)"))
+        columns = (*(name.replace("_", " ") for name in CORRUPTIONS), "mean")
+        made = ResultTable(
+            title=f"All on 15 shifted distributions, severity {severity}",
+            labels=("data set", "method"),
+            columns=columns,
+            rows=tuple(rows),
+            better=("high",) * len(columns),
+        )
+        return Report({"corruption": made}, lambda folder: bars(panels, folder / "corruption"))
+
+    return report

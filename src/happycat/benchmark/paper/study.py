@@ -1,0 +1,306 @@
+"""An experiment's runs: which there are, which are done, how long the rest will take; and running them."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from happycat.backbone.store import Recipe, TokenStore, affordable_views
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import SCRATCH, Trunk
+from happycat.backbone.views import ViewPlan
+from happycat.base.display import Display, duration
+from happycat.base.errors import InputError
+from happycat.benchmark.paper.experiments import Variant
+from happycat.benchmark.paper.results import Results
+from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
+from happycat.benchmark.record import Record
+from happycat.benchmark.setup import (
+    Request,
+    build,
+    check_start,
+    default_backbone,
+    describe,
+    method_config,
+    prepare,
+    the_split,
+)
+from happycat.benchmark.speed import quick_rates
+from happycat.images import datasets as images
+from happycat.methods import METHODS, MethodConfig
+
+FIRST = {"parametric": "happy", "contrastive": "vanilla_gcd"}  # the method that trains Stage-0 for its family
+
+
+class Setting:
+    """What all runs on one data set have in common, loaded once."""
+
+    def __init__(self, request: Request):
+        self.request = request
+        self.data = images.load(request.dataset, request.root, **request.dataset_options)
+        self.backbone = request.backbone or default_backbone(self.data)
+        self.scratch = self.backbone in SCRATCH
+        self._splits: dict[str, Split] = {}
+        self._parts: dict[int, tuple[Trunk, Tail]] = {}
+
+    def split(self, protocol: dict) -> Split:
+        key = json.dumps(protocol, sort_keys=True)
+        if key not in self._splits:
+            self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
+        return self._splits[key]
+
+    def parts(self, seed: int) -> tuple[Trunk, Tail]:
+        """Trunk and tail; those of a backbone from scratch depend on the seed."""
+        key = seed if self.scratch else 0
+        if key not in self._parts:
+            request = replace(self.request, loop=replace(self.request.loop, seed=seed))
+            self._parts[key] = build(request, self.backbone)
+        return self._parts[key]
+
+    def config(self, method: str, values: dict) -> MethodConfig:
+        return method_config(method, self.request.flavour, self.data.name, values)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run: what it is called in the plan, and what to run."""
+
+    title: str
+    request: Request
+    setting: Setting
+
+    @property
+    def num_stages(self) -> int:
+        """How many stages it has when it is done, Stage-0 included."""
+        until = self.request.loop.until
+        return until + 1 if until is not None else len(self.split.stages) + 1
+
+    @property
+    def split(self) -> Split:
+        return self.setting.split(self.request.protocol_values)
+
+    @property
+    def config(self) -> MethodConfig:
+        return self.setting.config(self.request.method, self.request.method_values)
+
+    def done(self) -> int:
+        """How many of its stages are on disk."""
+        return min(self.num_stages, len(Record(self.request.out).stage_scores()))
+
+    def finished(self) -> bool:
+        """Whether the run is there, whole and with the values asked for; another in its place is a mistake."""
+        request, folder = self.request, self.request.out
+        if not (folder / "run.json").exists() or self.done() < self.num_stages:
+            return False
+        config, (trunk, _) = self.config, self.setting.parts(request.loop.seed)
+        start = Record(request.start) if request.start else None
+        if start:
+            method_class, _ = METHODS[request.method]
+            config = check_start(
+                start, method_class, config, request.method_values, self.split, trunk, self.setting.scratch
+            )
+        asked = describe(request, config, self.setting.data, trunk, request.loop, start)["numbers"]
+        there = Record(folder).about()["numbers"]
+        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
+            raise InputError(f"{folder} was run with another {changed[0]}; give another folder (--out) or delete it")
+        return True
+
+    def training_views(self) -> int:
+        """Views that are still to be trained on: two of each image and epoch."""
+        if not METHODS[self.request.method][0].trains:
+            return 0
+        total = 0
+        for stage in range(self.done(), self.num_stages):
+            if stage == 0 and self.request.start:
+                continue
+            served = self.split.stages[stage - 1]["images"] if stage else self.split.labelled
+            number = sum(map(len, served.values())) // self.config.batch_size * self.config.batch_size
+            total += 2 * number * (self.config.epochs if stage else self.config.base_epochs)
+        return total
+
+    def missing_views(self) -> int:
+        """Views whose tokens are not on disk yet."""
+        config, data = self.request.loop, self.setting.data
+        trunk, _ = self.setting.parts(config.seed)
+        plan = ViewPlan(
+            image_size=trunk.image_size, crop_share=data.crop_share, mirror=data.mirror, seed=config.view_seed
+        )
+        fingerprint, missing = trunk.fingerprint(), 0
+        for t in range(self.num_stages):
+            train = unlabelled_pictures(data, self.split, t) if t else labelled_pictures(data, self.split)[0]
+            for pictures, wanted in ((train, config.views), (test_pictures(data, self.split, t)[0], 0)):
+                recipe = partial(Recipe.of, trunk, fingerprint, pictures, plan)
+                views = wanted and affordable_views(recipe, wanted, config.cache_gb * 1e9)
+                missing += (len(pictures) - TokenStore(config.tokens, recipe(views)).recorded()) * (views + 1)
+        return missing
+
+
+class Study:
+    """One experiment over data sets and seeds, in one folder that other experiments may share.
+
+    The method's values in a setting's request apply to every method that has them.
+    """
+
+    def __init__(
+        self,
+        variants: Callable[[Split, object], tuple[Variant, ...]],
+        settings: dict[str, Setting],
+        seeds: range,
+        folder: Path,
+        paper_names: dict[str, str],
+    ):
+        self.settings, self.folder, self.paper_names = settings, folder, paper_names
+        self.stage0: dict[Path, Job] = {}
+        self.runs: dict[str, list[tuple[Variant, list[Job]]]] = {}
+        for name, setting in settings.items():
+            usual = setting.config("happy", _fitting("happy", setting.request.method_values))
+            rows = variants(setting.split(setting.request.protocol_values), usual)
+            self.runs[name] = [(row, [self._job(name, setting, row, seed) for seed in seeds]) for row in rows]
+
+    def _job(self, name: str, setting: Setting, variant: Variant, seed: int) -> Job:
+        request = setting.request
+        common = _fitting(variant.method, request.method_values)
+        usual = setting.config(variant.method, common)
+        values = {k: v for k, v in variant.values.items() if getattr(usual, k) != v}
+        protocol = {k: v for k, v in variant.protocol.items() if request.protocol_values.get(k) != v}
+        slug = "-".join([variant.method, *(f"{k}={_short(v)}" for k, v in (values | variant.loop | protocol).items())])
+        start = self._stage0(name, setting, variant.method, seed)
+        if start:
+            common = {k: v for k, v in common.items() if not k.startswith("base_")}
+        return Job(
+            title=f"{name}, {slug}, seed {seed}",
+            setting=setting,
+            request=replace(
+                request,
+                method=variant.method,
+                method_values=common | values,
+                protocol_values=request.protocol_values | protocol,
+                loop=replace(request.loop, seed=seed, **variant.loop),
+                start=start,
+                out=self.folder / name / f"{slug}-seed{seed}",
+            ),
+        )
+
+    def _stage0(self, name: str, setting: Setting, method: str, seed: int) -> Path | None:
+        """The folder of the Stage-0 that the method starts from, and a job that fills it."""
+        first = FIRST.get(METHODS[method][0].family)
+        if first is None:
+            return None
+        request, out = setting.request, self.folder / name / f"stage0-{first}-seed{seed}"
+        self.stage0.setdefault(
+            out,
+            Job(
+                title=f"{name}, Stage-0 of {first}, seed {seed}",
+                setting=setting,
+                request=replace(
+                    request,
+                    method=first,
+                    method_values=_fitting(first, request.method_values),
+                    loop=replace(request.loop, seed=seed, until=0),
+                    out=out,
+                ),
+            ),
+        )
+        return out
+
+    def jobs(self) -> Iterator[Job]:
+        """All of them, each once, Stage-0 first."""
+        yield from self.stage0.values()
+        seen = set()
+        for rows in self.runs.values():
+            for _, jobs in rows:
+                for job in jobs:
+                    if job.request.out not in seen:
+                        seen.add(job.request.out)
+                        yield job
+
+    def plan(self, num_jobs: int) -> list[str]:
+        """What will be done and how long that will take, in a few lines."""
+        left = [job for job in self.jobs() if job.done() < job.num_stages]
+        lines = [f"{len(list(self.jobs()))} runs, {len(left)} of them to be done, in {self.folder}"]
+        seconds = 0.0
+        for name, setting in self.settings.items():
+            mine = [job for job in left if job.setting is setting]
+            if not mine:
+                continue
+            extraction, training = quick_rates(*setting.parts(mine[0].request.loop.seed))
+            views = 0 if setting.scratch else sum(job.missing_views() for job in _longest(mine))
+            steps = sum(job.training_views() for job in mine)
+            seconds += views / extraction + steps / training
+            lines.append(
+                f"{name}: {views:,} views to extract at {extraction:.1f} a second, "
+                f"{steps:,} to train on at {training:.0f} a second"
+            )
+        if left:
+            shared = f", {num_jobs} runs at a time" if num_jobs > 1 else ""
+            untrained = len([job for job in left if not job.training_views()])
+            beside = f", and some minutes for each run that trains nothing ({untrained})" if untrained else ""
+            lines.append(f"about {duration(seconds)} on this machine{shared}{beside}")
+        return lines
+
+    def carry_out(self, num_jobs: int, display: Display) -> None:
+        """Run what is left, Stage-0 first; what an interrupted study did is not done again."""
+        everything = list(self.jobs())
+        for wave in (everything[: len(self.stage0)], everything[len(self.stage0) :]):
+            left = [job for job in wave if not job.finished()]
+            display.note(f"{len(wave) - len(left)} of {len(wave)} runs are there already")
+            for number, title in enumerate(_run_all(left, num_jobs, display), 1):
+                display.note(f"{number} of {len(left)}: {title} is done")
+
+    def results(self) -> Results:
+        return Results(runs=self.runs, paper_names=self.paper_names)
+
+
+def _run_all(jobs: list[Job], num_jobs: int, display: Display) -> Iterator[str]:
+    """Run them, so many at a time; yields each one's title when it is over."""
+    if num_jobs == 1:
+        for job in jobs:
+            display.note(job.title)
+            run_one(job.request, display)
+            yield job.title
+        return
+    threads = max(1, (os.cpu_count() or 1) // num_jobs)
+    with ProcessPoolExecutor(num_jobs, multiprocessing.get_context("spawn")) as pool:
+        pending = {pool.submit(_run_quietly, job.request, threads): job.title for job in jobs}
+        for future in as_completed(pending):
+            future.result()
+            yield pending[future]
+
+
+def _run_quietly(request: Request, threads: int) -> None:
+    torch.set_num_threads(threads)
+    run_one(request, Display(quiet=True))
+
+
+def run_one(request: Request, display: Display) -> None:
+    loop = prepare(replace(request, resume=True), display)
+    with loop.record:
+        loop.run()
+
+
+def _fitting(method: str, values: dict) -> dict:
+    """Those of the values that the method has."""
+    known = {f.name for f in fields(METHODS[method][1])}
+    return {name: value for name, value in values.items() if name in known}
+
+
+def _longest(jobs: list[Job]) -> list[Job]:
+    """The longest job for each split: those of one split share their tokens."""
+    longest: dict[str, Job] = {}
+    for job in jobs:
+        key = json.dumps(job.request.protocol_values, sort_keys=True)
+        if key not in longest or job.num_stages > longest[key].num_stages:
+            longest[key] = job
+    return list(longest.values())
+
+
+def _short(value) -> str:
+    return "given" if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value).lower()

@@ -1,0 +1,279 @@
+"""A run on disk: what was asked, a line per epoch, a folder per finished stage, and where to go on.
+
+RUN/run.json            method, values, data, seed, versions
+    split.json          which images are served when
+    epochs.jsonl        a line per epoch: its loss terms
+    stages.jsonl        a line per stage: its scores
+    epochs.csv, stages.csv   the same for a spreadsheet
+    stages/2/           all of stage 2, there as a whole or not at all:
+        model.safetensors, model.json, scores.json, assigned.csv, predictions.csv
+    checkpoint.safetensors   the stage under way, between two epochs
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from happycat.base.disk import fcntl, read_json, replacing, storage_errors, sync, write_json, write_text
+from happycat.base.errors import InputError, StorageError
+from happycat.benchmark.protocol import Split
+
+FORMAT = 1
+
+
+class Record:
+    """A run folder, locked while it is open."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder)
+        self._lock = None
+
+    @classmethod
+    def open(cls, folder: Path, about: dict, split: Split, resume: bool) -> Record:
+        """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
+        names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
+        begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
+        return cls.reopen(folder, about, split) if resume and begun else cls.create(folder, about, split)
+
+    @classmethod
+    def create(cls, folder: Path, about: dict, split: Split) -> Record:
+        """A new run folder. `about["numbers"]` holds everything that decides the run's numbers."""
+        record = cls(folder)
+        if (record.folder / "run.json").exists():
+            raise InputError(f"{folder} holds a run already; go on with it (--resume) or give another folder (--out)")
+        with storage_errors(record.folder):
+            record.folder.mkdir(parents=True, exist_ok=True)
+        record._take_lock()
+        split.write(record.folder / "split.json")
+        write_json(record.folder / "run.json", {"format": FORMAT, **about})
+        return record
+
+    @classmethod
+    def reopen(cls, folder: Path, about: dict, split: Split) -> Record:
+        """The run folder of an interrupted run, if it was started with the same values."""
+        record = cls(folder)
+        before = record.about()
+        for name, value in json.loads(json.dumps(about["numbers"])).items():
+            if before["numbers"].get(name) != value:
+                raise InputError(
+                    f"{folder} was started with {name} = {_short(before['numbers'].get(name))}, now it is "
+                    f"{_short(value)}; resume with the same values or give another folder (--out)"
+                )
+        if Split.read(record.folder / "split.json") != split:
+            raise InputError(f"{folder} was started with another split; resume with the same data and protocol")
+        record._take_lock()
+        record._clean()
+        return record
+
+    def about(self) -> dict:
+        if not (self.folder / "run.json").exists():
+            raise InputError(f"{self.folder} is not a run folder: it has no run.json")
+        about = read_json(self.folder / "run.json")
+        if about.get("format") != FORMAT:
+            raise InputError(
+                f"{self.folder} is a run of another version (format {about.get('format')}, happycat "
+                f"{about.get('happycat')}); this version reads format {FORMAT}"
+            )
+        return about
+
+    def _take_lock(self) -> None:
+        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"{self.folder} is in use by another process") from error
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def __enter__(self) -> Record:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    # Epochs
+
+    def epoch(self, stage: int, number: int, terms: dict[str, float], **more) -> dict:
+        """Add a line for an epoch, and return what it holds."""
+        line = {"stage": stage, "epoch": number, "loss": sum(terms.values()), "terms": terms, **more}
+        with storage_errors(self.folder), open(self.folder / "epochs.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        return line
+
+    def epochs(self) -> list[dict]:
+        """The lines of all recorded epochs; a torn last line is left out."""
+        path, lines = self.folder / "epochs.jsonl", []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                break
+        return lines
+
+    def _clean(self) -> None:
+        """Drop what an interrupted process left half done: lines of epochs that will be run again, torn files."""
+        stage, done = len(self.stage_scores()), self.checkpoint_epoch()
+        kept = [e for e in self.epochs() if e["stage"] < stage or (e["stage"] == stage and e["epoch"] <= done)]
+        write_text(self.folder / "epochs.jsonl", "".join(json.dumps(epoch) + "\n" for epoch in kept))
+        for torn in (self.folder / "stages").glob(".*.partial"):
+            shutil.rmtree(torn)
+        self._write_stage_lines()
+
+    # The checkpoint between two epochs
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / "checkpoint.safetensors"
+
+    def save_checkpoint(self, stage: int, tensors: dict[str, Tensor]) -> None:
+        with replacing(self._checkpoint) as temporary:
+            _save(tensors, temporary, {"stage": str(stage)})
+
+    def load_checkpoint(self, stage: int) -> dict[str, Tensor] | None:
+        """Where training stood within this stage, if it had begun."""
+        if not self._checkpoint.exists():
+            return None
+        try:
+            with safe_open(self._checkpoint, "pt") as file:
+                if file.metadata()["stage"] != str(stage):
+                    return None
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, KeyError) as error:
+            raise StorageError(
+                f"{self._checkpoint} is damaged ({error}); delete it to begin its stage again"
+            ) from error
+
+    def checkpoint_epoch(self) -> int:
+        tensors = self.load_checkpoint(len(self.stage_scores()))
+        return int(tensors["epoch"]) if tensors else 0
+
+    # Finished stages
+
+    def adopt(self, other: Record, method: str, config: dict) -> None:
+        """Take Stage-0 of another run for this one's; the tensors, scores and predictions are the same."""
+        folder, temporary = self.stage_folder(0), self.stage_folder(0).with_name(".0.partial")
+        with storage_errors(folder):
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.copytree(other.stage_folder(0), temporary)
+            write_json(temporary / "model.json", {**other.model(0), "method": method, "config": config})
+            self._put_in_place(temporary, folder)
+        self._write_stage_lines()
+
+    def stage_folder(self, stage: int) -> Path:
+        return self.folder / "stages" / str(stage)
+
+    def finish_stage(
+        self,
+        stage: int,
+        *,
+        state: dict[str, Tensor],
+        model: dict,
+        scores: dict,
+        assigned: list[dict],
+        predictions: list[dict],
+        trunk: dict[str, Tensor] | None = None,
+        counter: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Write everything of a finished stage at once; the checkpoint has done its duty."""
+        folder = self.stage_folder(stage)
+        temporary = folder.with_name(f".{stage}.partial")
+        with storage_errors(folder):
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            for name, tensors in (("model", state), ("trunk", trunk), ("counter", counter)):
+                if tensors is not None:
+                    _save(tensors, temporary / f"{name}.safetensors", {})
+            checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
+            write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
+            write_json(temporary / "scores.json", scores)
+            _write_csv(temporary / "assigned.csv", assigned)
+            _write_csv(temporary / "predictions.csv", predictions)
+            self._put_in_place(temporary, folder)
+        self._checkpoint.unlink(missing_ok=True)
+        self._write_stage_lines()
+
+    def _put_in_place(self, temporary: Path, folder: Path) -> None:
+        for path in temporary.iterdir():
+            sync(path)
+        sync(temporary)
+        os.rename(temporary, folder)
+        sync(folder.parent)
+
+    def stage_scores(self) -> list[dict]:
+        """The scores of the finished stages, in order."""
+        scores = []
+        while (self.stage_folder(len(scores)) / "scores.json").exists():
+            scores.append(read_json(self.stage_folder(len(scores)) / "scores.json"))
+        return scores
+
+    def assigned(self, stage: int) -> list[dict]:
+        """Where the images of a finished stage went: `image`, `predicted`, `probability` of each."""
+        with open(self.stage_folder(stage) / "assigned.csv", newline="", encoding="utf-8") as file:
+            return [
+                {**row, "predicted": int(row["predicted"]), "probability": float(row["probability"])}
+                for row in csv.DictReader(file)
+            ]
+
+    def _write_stage_lines(self) -> None:
+        lines = [json.dumps({"stage": t, **scores}) for t, scores in enumerate(self.stage_scores())]
+        write_text(self.folder / "stages.jsonl", "".join(line + "\n" for line in lines))
+
+    def model(self, stage: int) -> dict:
+        """The description of the model after a stage."""
+        return read_json(self.stage_folder(stage) / "model.json")
+
+    def load_state(self, stage: int, name: str = "model") -> dict[str, Tensor]:
+        """The tensors of `name`.safetensors after a stage, checked against their checksum."""
+        path = self.stage_folder(stage) / f"{name}.safetensors"
+        expected = self.model(stage)["sha256"]
+        if not path.exists() or expected.get(path.name) != _sha256(path):
+            raise StorageError(f"{path} is missing or damaged: its checksum is not the recorded one")
+        with safe_open(path, "pt") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+
+
+def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path, metadata)
+    except SafetensorError as error:  # what the library makes of an operating system's refusal
+        raise StorageError(f"cannot write {path}: {error}; free some space and go on with --resume") from error
+
+
+def prediction_rows(keys: Sequence[str], probabilities: np.ndarray) -> list[dict]:
+    """A row an image: its key, the class it was given, and how probable that is."""
+    rows = zip(keys, probabilities.argmax(1).tolist(), probabilities.max(1).tolist(), strict=True)
+    return [{"image": key, "predicted": c, "probability": f"{p:.6f}"} for key, c, p in rows]
+
+
+def _write_csv(path: Path, rows: list[dict]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while data := file.read(1 << 22):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _short(value) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 80 else text[:77] + "…"

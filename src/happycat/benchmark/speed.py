@@ -1,0 +1,247 @@
+"""How fast one Happy step is: the reference, fresh views, cached tokens; measured in one run."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.table import Table
+from torch import nn
+from torch.nn.functional import cross_entropy, normalize
+
+from happycat.backbone.store import TRUNK_BATCH, Recipe, TokenStore
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import Trunk, check_model, create_model
+from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.base.allocator import keep_freed_memory
+from happycat.base.display import Display
+from happycat.benchmark.setup import choose_device, choose_precision
+from happycat.images.pictures import ArrayPictures, FilePictures
+from happycat.learning import losses
+from happycat.learning.batches import FreshViews, StoredViews, Unlabelled
+from happycat.learning.heads import random_rows
+from happycat.learning.training import Training
+from happycat.methods.happy import Happy, HappyConfig
+
+NUM_OLD, NUM_NEW = 50, 10
+BATCH = 128
+REFERENCE_BATCH = 16  # images; 128 take minutes, and fewer stay in a CPU's cache, as 128 never do
+IMAGES = 4 * BATCH
+
+
+def measure_speed(
+    backbone: str,
+    image_size: int | None,
+    precision: str | None,
+    device: str,
+    seconds: float,
+    display: Display,
+) -> dict:
+    """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
+    keep_freed_memory()
+    place = choose_device(device)
+    model = create_model(backbone, pretrained=False, image_size=image_size)
+    check_model(model, backbone)
+    whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
+    trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(precision, place)).to(place)
+    pictures = _noise(trunk.image_size)
+    plan = ViewPlan(image_size=trunk.image_size)
+    display.note(f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}")
+
+    display.note("the trunk, and the matrix multiply that bounds it")
+    extraction = _trunk_speed(trunk, pictures, seconds)
+    share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
+    loading = _loader_speed(plan, seconds)
+    display.note("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
+    plain = _reference_steps(whole, pictures, place)
+    before = _rate(plain, seconds / 2, warm_up=1)
+    display.note("(b) fresh views: one trunk pass a view")
+    one_batch = ArrayPictures(pictures.pixels[:BATCH])
+    fresh = _rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, workers=1)), seconds, warm_up=0)
+    display.note("(c) cached tokens")
+    with _stored(trunk, pictures, plan) as views:
+        cached = _rate(_happy_steps(tail, views), seconds)
+    display.note("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
+    reference = (before + _rate(plain, seconds / 2, warm_up=0)) / 2
+    return {
+        "backbone": backbone,
+        "image_size": trunk.image_size,
+        "tokens": trunk.num_tokens,
+        "trunk_precision": str(trunk.precision).removeprefix("torch."),
+        "device": str(place),
+        "threads": torch.get_num_threads(),
+        "batch_size": BATCH,
+        "reference_batch_size": REFERENCE_BATCH,
+        "reference": reference,
+        "fresh": fresh,
+        "cached": cached,
+        "ratio": {"fresh": fresh / reference, "cached": cached / reference},
+        "extraction": extraction,
+        "extraction_share_of_matmul": share,
+        "loader": loading,
+    }
+
+
+def speed_table(figures: dict) -> Table:
+    """The figures for a person."""
+    table = Table(
+        title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']} ({figures['threads']} threads), "
+        f"trunk in {figures['trunk_precision']}",
+        title_justify="left",
+    )
+    table.add_column("one Happy step, batch 128")
+    table.add_column("views/s", justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_row("(a) reference: whole ViT, fp32, three passes", f"{figures['reference']:.2f}", "1")
+    table.add_row("(b) fresh views", f"{figures['fresh']:.2f}", f"{figures['ratio']['fresh']:.1f}")
+    table.add_row("(c) cached tokens", f"{figures['cached']:.0f}", f"{figures['ratio']['cached']:.0f}")
+    table.add_section()
+    share = figures["extraction_share_of_matmul"]
+    table.add_row("trunk alone (extraction)", f"{figures['extraction']:.2f}", f"{share:.0%} of a bare matmul")
+    table.add_row("reading and cropping JPEGs, one worker", f"{figures['loader']:.0f}", "")
+    return table
+
+
+def _noise(size: int) -> ArrayPictures:
+    random = np.random.default_rng(0)
+    side = size * 8 // 7
+    return ArrayPictures(random.integers(0, 256, (IMAGES, side, side, 3), dtype=np.uint8))
+
+
+def _rate(steps: Iterator[int], seconds: float, warm_up: int = 2) -> float:
+    """Views per second: `steps` yields the number of views of each step that it has done."""
+    for _ in range(warm_up):
+        next(steps)
+    started, views = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        views += next(steps)
+    return views / (time.perf_counter() - started)
+
+
+def _happy_steps(tail: Tail, views: StoredViews | FreshViews) -> Iterator[int]:
+    """A stage of Happy itself, for ever: a model that knows 50 classes discovers 10. Yields the views of an epoch."""
+    # Where new classes start is decided before the first step: random rows save a pass over the images.
+    config = HappyConfig(batch_size=BATCH, epochs=10**6, cluster_init=False)
+    generator = torch.Generator().manual_seed(0)
+    method = Happy(copy.deepcopy(tail), config).to(views.device)
+    rows = random_rows(NUM_OLD, tail.dim, generator, unit=True)
+    method.head.grow(rows)
+    method.memory.learn(rows.to(views.device), torch.arange(NUM_OLD, device=views.device), rows.to(views.device))
+    for _ in method.discover(Unlabelled(views), NUM_NEW, Training(generator)):
+        yield 2 * len(views)
+
+
+def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.device) -> Iterator[int]:
+    """The step as the field writes it: whole ViT in fp32; student, student again to distil, previous model."""
+    generator = torch.Generator().manual_seed(0)
+    before = copy.deepcopy(model).eval()
+    model.requires_grad_(False)
+    model.blocks[-1].requires_grad_(True)
+    model.train()
+    config, dim = HappyConfig(), model.embed_dim
+    head = nn.utils.parametrizations.weight_norm(nn.Linear(dim, NUM_OLD + NUM_NEW, bias=False)).to(device)
+    widths = (dim, config.projector_hidden, config.projector_hidden, config.projector_out)
+    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
+    projector = nn.Sequential(layers[0], nn.GELU(), layers[1], nn.GELU(), layers[2]).to(device)
+    prototypes = normalize(torch.randn(NUM_OLD, dim, generator=generator), dim=1).to(device)
+    trained = [*model.blocks[-1].parameters(), *head.parameters(), *projector.parameters()]
+    optimizer = torch.optim.SGD(trained, lr=0.01, momentum=0.9, weight_decay=5e-5)
+    side = model.patch_embed.img_size[0]
+    pixels = torch.from_numpy(pictures.pixels[: 2 * REFERENCE_BATCH, :side, :side]).permute(0, 3, 1, 2)
+    views = (pixels.float() / 127.5 - 1).to(device)
+    while True:
+        features = normalize(model(views), dim=1)
+        cosines = head(features)
+        first, second = cosines.chunk(2)
+        loss = losses.self_distillation(first, second, 0.1, 0.05)
+        loss = loss + sum(losses.group_entropy((cosines / 0.1).softmax(1).mean(0), NUM_OLD, True).values())
+        loss = loss + losses.info_nce(*normalize(projector(features), dim=1).chunk(2), 1.0)
+        again = model(views)
+        with torch.no_grad():
+            old = before(views)
+        loss = loss + 2 * losses.feature_distillation(again, old)
+        classes = torch.randint(NUM_OLD, (2 * REFERENCE_BATCH,), generator=generator).to(device)
+        loss = loss + cross_entropy(head(prototypes[classes]) / 0.1, classes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        float(loss.detach())  # waits for an asynchronous device
+        yield len(views)
+
+
+@contextmanager
+def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[StoredViews]:
+    """A token store in a temporary folder. How fast tokens are used does not depend on what they say: noise will do."""
+    with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
+        store = TokenStore(Path(folder), Recipe.of(trunk, "noise", pictures, plan, views=2))
+        shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
+        noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        store.adopt(noise.bfloat16(), noise[:, 0])
+        yield StoredViews(store, trunk.mean.device)
+
+
+def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float:
+    side = trunk.image_size
+    views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
+
+    def steps():
+        with torch.inference_mode():
+            while True:
+                trunk(views.to(trunk.mean.device)).cls.sum().item()
+                yield len(views)
+
+    return _rate(steps(), seconds, warm_up=1)
+
+
+def _flops_per_view(trunk: Trunk) -> float:
+    """Multiply-adds × 2 in the trunk's linear layers: 12 D² a token and block for a plain ViT."""
+    blocks = trunk.model.blocks
+    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+    return 2 * trunk.num_tokens * weights
+
+
+def _matmul_flops(trunk: Trunk, seconds: float) -> float:
+    """Operations per second of the trunk's largest matrix multiply, bare, in its precision."""
+    rows = trunk.views_at_once(TRUNK_BATCH) * trunk.num_tokens
+    a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.mean.device)
+    layer = trunk.model.blocks[0].mlp.fc1.weight.detach().to(a)
+
+    def steps():
+        while True:
+            nn.functional.linear(a, layer)[0, 0].item()
+            yield 2 * len(a) * layer.numel()
+
+    return _rate(steps(), seconds)
+
+
+def _loader_speed(plan: ViewPlan, seconds: float) -> float:
+    """Views per second that one worker makes of JPEG photographs of 500 × 375: read, decode, resize, crop twice."""
+    random, keys = np.random.default_rng(0), [f"{i}.jpg" for i in range(8)]
+    with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
+        for key in keys:
+            coarse = Image.fromarray(random.integers(0, 256, (25, 33, 3), dtype=np.uint8))
+            coarse.resize((500, 375), Image.Resampling.BICUBIC).save(Path(folder) / key)
+        dataset = ViewDataset(FilePictures(Path(folder), keys), plan, ("1", "2"))
+
+        def steps():
+            while True:
+                for views in view_loader(dataset, [[i] for i in range(len(keys))], workers=0):
+                    yield views.shape[1]
+
+        return _rate(steps(), min(seconds, 3.0))
+
+
+def quick_rates(trunk: Trunk, tail: Tail) -> tuple[float, float]:
+    """About how many views per second the trunk extracts and a method trains on stored tokens; takes seconds."""
+    pictures, plan = ArrayPictures(_noise(trunk.image_size).pixels[:BATCH]), ViewPlan(image_size=trunk.image_size)
+    extraction = _trunk_speed(trunk, ArrayPictures(pictures.pixels[:16]), 1.0)
+    with _stored(trunk, pictures, plan) as views:
+        return extraction, _rate(_happy_steps(tail, views), 2.0)

@@ -1,0 +1,5 @@
+"""The commands."""
+
+from happycat.cli.research import main
+
+__all__ = ["main"]

@@ -1,0 +1,310 @@
+"""The commands for one's own images. Results go to stdout, progress to stderr."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from happycat.base.disk import storage_errors
+from happycat.base.display import Display
+from happycat.base.display import results as out
+from happycat.base.errors import InputError
+from happycat.benchmark.page import run_page
+from happycat.benchmark.record import Record
+from happycat.cli.flags import DeviceOption, PrecisionOption, SizeOption
+from happycat.cli.output import fitted_table, found_sentence, found_table, print_rows
+from happycat.images.collecting import write_skipped
+from happycat.model import file as catfile
+from happycat.model.estimator import BACKBONE, Found, Happycat, Tell
+from happycat.model.export import export_onnx
+from happycat.model.page import found_page, read_page, save_page, with_pictures, write_assignments
+from happycat.model.sorting import link, sort_into
+from happycat.report.html import write_page
+
+ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
+ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
+WeightsOption = Annotated[Path | None, typer.Option(help="the backbone's weights [those of fit]")]
+WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0)]
+
+
+class Listener(Tell):
+    """Shows a bar for each step of a computation, one after the other."""
+
+    def __init__(self, display: Display, stack: ExitStack):
+        self.display, self.stack = display, stack
+
+    def steps(self, title: str, total: int | None = None) -> Callable[[int], None]:
+        self.stack.close()
+        return self.stack.enter_context(self.display.bar(title, total))
+
+    def note(self, text: str) -> None:
+        self.stack.close()
+        self.display.note(text)
+
+
+@contextmanager
+def listening():
+    with ExitStack() as stack:
+        yield Listener(Display(), stack)
+
+
+@contextmanager
+def keeping(model: Path):
+    """A folder for what is described so far, should the command be killed; it goes when the work is done."""
+    kept = model.with_name(f".{model.name}.kept")
+    yield kept
+    shutil.rmtree(kept, ignore_errors=True)
+
+
+def fit(
+    labelled: Annotated[Path, typer.Argument(help="a folder of folders by class, or a CSV file with path and label")],
+    model: Annotated[Path, typer.Option("--out", "-o", help="the model file to write")] = Path("model.cat"),
+    backbone: Annotated[str, typer.Option(help="a timm ViT (`happycat list`)")] = BACKBONE,
+    weights: Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")] = None,
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+    mirror: Annotated[bool, typer.Option(help="whether a picture's mirror image is of the same class")] = True,
+    seed: Annotated[int, typer.Option(help="of everything random", min=0)] = 0,
+) -> None:
+    """Learn the classes of labelled images."""
+    if model.exists():
+        raise InputError(f"{model} is there already; give another name (--out), or delete it")
+    cat = Happycat(
+        backbone,
+        weights=weights,
+        image_size=image_size,
+        precision=precision,
+        device=device,
+        workers=workers,
+        mirror=mirror,
+        seed=seed,
+    )
+    with listening() as tell, keeping(model) as kept:
+        cat.fit(labelled, tell=tell, kept=kept)
+        cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
+    _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
+    out.print(fitted_table(cat.fitted_))
+    if cat.fitted_.accuracy is not None:
+        out.print(f"{cat.fitted_.accuracy:.1f}% of {cat.fitted_.held_out} images that were held out are right")
+    out.print(f"written: {model} ({_size(model)}), version 1", soft_wrap=True)
+
+
+def discover(
+    model: ModelArgument,
+    inbox: Annotated[Path, typer.Argument(help="a folder of unlabelled images, or a CSV file with path")],
+    new: Annotated[str, typer.Option(help="how many new classes there are, or auto to estimate it")] = "auto",
+    folder: Annotated[
+        Path | None, typer.Option("--out", "-o", help="where the page and the lists go [MODEL-VERSION]")
+    ] = None,
+    images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+    weights: WeightsOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Find new classes among unlabelled images; the model learns them as a new version."""
+    if new != "auto" and not new.isdigit():
+        raise InputError(f"--new is a number or auto, not {new!r}")
+    with catfile.changing(model), listening() as tell, keeping(model) as kept:
+        number = catfile.read_parts(model).num_versions + 1
+        cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
+        found = cat.discover(inbox, "auto" if new == "auto" else int(new), tell=tell, kept=kept)
+        folder = folder or model.with_name(f"{model.stem}-{number}")
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        tell.steps("drawing the page")
+        write_assignments(folder / "assignments.csv", found.assigned)
+        what = f"discover {inbox}"
+        page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
+        save_page(page, found.pictures.root, folder / "page.json")
+        write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
+        more = {"found": _summary(found), "results": str(folder.resolve())}
+        catfile.append(model, cat.part(what, more))
+    _told_of_files(folder, found.skipped, found.duplicates)
+    out.print(found_table(cat, found))
+    out.print(found_sentence(found))
+    out.print(
+        f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}",
+        soft_wrap=True,
+    )
+
+
+def predict(
+    model: ModelArgument,
+    paths: Annotated[list[Path] | None, typer.Argument(help="images or folders [a line each from a pipe]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, an object a line")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,
+    copy_to: Annotated[Path | None, typer.Option(help="copy the images into folders by class, below this one")] = None,
+    link_to: Annotated[Path | None, typer.Option(help="link to the images from folders by class")] = None,
+    weights: WeightsOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Say which class images belong to, or that none fits."""
+    if not paths or paths == [Path("-")]:
+        if sys.stdin.isatty():
+            raise InputError("give images or folders, or their paths through a pipe")
+        paths = [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
+    if not paths:
+        raise InputError("nothing came through the pipe; give images or folders")
+    cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
+    with listening() as tell:
+        rows = cat.assign(paths, tell=tell)
+    for skipped in cat.skipped_:
+        print(f"happycat: {skipped.path}: {skipped.reason}", file=sys.stderr)
+    print_rows(rows, as_json, as_csv)
+    for target, put in ((copy_to, shutil.copy2), (link_to, link)):
+        if target is not None:
+            sort_into(target, rows, put)
+
+
+def name(model: ModelArgument, which: ClassArgument, name: Annotated[str, typer.Argument(help="its name")]) -> None:
+    """Give a class its name."""
+    _correct(model, f"name {which} {name!r}", lambda cat: f"class {cat.name(which, name).id} is {name} now")
+
+
+def merge(
+    model: ModelArgument,
+    first: ClassArgument,
+    others: Annotated[list[str], typer.Argument(help="the classes that it takes in")],
+) -> None:
+    """Make one class of several."""
+    said = ", ".join(others)
+    _correct(model, f"merge {first} {said}", lambda cat: f"{said} is part of {cat.merge(first, *others).label} now")
+
+
+def split(model: ModelArgument, which: ClassArgument) -> None:
+    """Make two classes of one."""
+
+    def change(cat: Happycat) -> str:
+        one, two = cat.split(which)
+        return f"{one.label} is split: {one.label} ({one.images} images) and {two.label} ({two.images})"
+
+    _correct(model, f"split {which}", change)
+
+
+def drop(model: ModelArgument, which: ClassArgument) -> None:
+    """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
+    _correct(model, f"drop {which}", lambda cat: f"{cat.drop(which).label} is dropped")
+
+
+def undo(model: ModelArgument) -> None:
+    """Go back to the version before."""
+    with catfile.changing(model):
+        number = catfile.go_back(model)
+    out.print(f"{model} is at version {number} again")
+
+
+def show(
+    model: ModelArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Show a model's classes, its versions, and what it holds."""
+    base, version, number = catfile.read(model)
+    history = catfile.abouts(model)
+    if as_json:
+        told = {"version": number, "backbone": base.about["backbone"], "classes": version.about["classes"]}
+        print(json.dumps(told, indent=1))
+        return
+    table = Table(title=f"{model}, version {number}", title_justify="left")
+    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
+        table.add_column(column, justify=justify)
+    for c in version.about["classes"]:
+        state = "dropped" if c["dropped"] else f"part of {c['merged']}" if c["merged"] is not None else ""
+        found = f"stage {c['stage']}" if c["stage"] else "labelled"
+        table.add_row(str(c["id"]), c["name"] or "", found, str(c["images"]), state)
+    out.print(table)
+    for i, about in enumerate(history, 1):
+        out.print(f"version {i}: {about['when']}  {about['what']}", soft_wrap=True)
+    own = "with its weights" if base.tensors else "whose weights lie elsewhere"
+    out.print(
+        f"{_size(model)} on disk: {base.about['backbone']} ({own}), a space of "
+        f"{version.tensors['space.projection'].shape[1]} dimensions, {len(version.tensors['memory.prototypes'])} "
+        "directions in it, a number of images each; no image, and nothing of a single image",
+        soft_wrap=True,
+    )
+
+
+def export(
+    model: ModelArgument,
+    onnx: Annotated[Path, typer.Argument(help="the ONNX file to write")],
+    weights: WeightsOption = None,
+) -> None:
+    """Write a model as one ONNX file: images in, class and probability out."""
+    cat = Happycat.load(model, weights=weights, precision="fp32", device="cpu")
+    with listening() as tell:
+        tell.steps("exporting")
+        difference = export_onnx(cat, onnx)
+    out.print(
+        f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})",
+        soft_wrap=True,
+    )
+
+
+def report(
+    what: Annotated[list[Path], typer.Argument(help="a model file, or run folders of `happycat bench`")],
+    page: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("page.html"),
+    images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+) -> None:
+    """Show a model's last discovery, or research runs, as one page."""
+    if what[0].is_dir():
+        write_page(run_page([Record(folder) for folder in what]), page)
+    else:
+        folders = [about["results"] for about in catfile.abouts(what[0]) if about.get("results")]
+        saved = Path(folders[-1]) / "page.json" if folders else None
+        if saved is None or not saved.exists():
+            where = f"{saved} is gone" if saved else "it has discovered nothing yet"
+            raise InputError(f"there is nothing to show of {what[0]}: {where}")
+        made, pictures = read_page(saved)
+        write_page(with_pictures(made, pictures) if images and pictures else made, page)
+    out.print(f"written: {page}", soft_wrap=True)
+
+
+def _history(model: Path) -> list[tuple[int, str, str]]:
+    return [(i, about["when"], about["what"]) for i, about in enumerate(catfile.abouts(model), 1)]
+
+
+def _summary(found: Found) -> dict:
+    """What a version of the model remembers of the discovery that made it."""
+    return {
+        "images": len(found.assigned),
+        "new": found.new,
+        "unsure": found.unsure,
+        "count": found.count._asdict() if found.count else None,
+        "skipped": len(found.skipped),
+        "duplicates": found.duplicates,
+    }
+
+
+def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
+    """A person's correction, as the next version."""
+    with catfile.changing(model):
+        cat = Happycat.load(model)
+        said = change(cat)
+        number = catfile.append(model, cat.part(what))
+    out.print(f"{said} (version {number})", soft_wrap=True)
+
+
+def _told_of_files(folder: Path, skipped: list, duplicates: int) -> None:
+    if duplicates:
+        out.print(f"{duplicates} images are there twice; each was counted once")
+    if skipped:
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_skipped(folder / "skipped.csv", skipped)
+        out.print(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}", soft_wrap=True)
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"

@@ -1,0 +1,181 @@
+"""What a method is given: images somebody has labelled, or nobody has, as tokens."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from happycat.backbone.store import TokenStore
+from happycat.backbone.trunk import Tokens, Trunk
+from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.benchmark.protocol import Subset
+from happycat.images.pictures import Pictures
+
+EVALUATION_BATCH = 128
+
+
+class Batch(NamedTuple):
+    """Two views of B images. `tokens` has 2B rows: the first view of each image, then the second of each."""
+
+    index: Tensor  # (B,) which images
+    tokens: Tokens
+    slots: Tensor | None  # (2B,) which stored views; None when the views are fresh
+
+
+class StoredViews:
+    """Two of the stored views of each image, drawn anew each epoch; the next batch is read while one is used."""
+
+    def __init__(self, store: TokenStore, device: torch.device):
+        self.store, self.device = store, device
+
+    def __len__(self) -> int:
+        return self.store.recipe.num_pictures
+
+    def trained(self) -> dict[str, nn.Module]:
+        return {}
+
+    def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
+        slots = [self._two_slots(len(index), generator) for index in orders]
+        with ThreadPoolExecutor(1) as reader:
+            pending = None
+            for index, slot in zip(orders, slots, strict=True):
+                upcoming = reader.submit(self._read, index, slot)
+                if pending is not None:
+                    yield pending.result()
+                pending = upcoming
+            if pending is not None:
+                yield pending.result()
+
+    def _two_slots(self, number: int, generator: torch.Generator) -> Tensor:
+        ranks = torch.rand(number, self.store.recipe.views, generator=generator).argsort(1)
+        return ranks[:, :2].T.flatten() + 1  # slot 0 is the centre view
+
+    def _read(self, index: Tensor, slots: Tensor) -> Batch:
+        return Batch(index, self.store.views(index.repeat(2), slots).to(self.device), slots)
+
+    def centre(self) -> Iterator[Tokens]:
+        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
+            yield self.store.views(index, torch.zeros_like(index)).to(self.device)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, computed once for every stored view."""
+        table = self._table(function, torch.arange(1, self.store.recipe.views + 1))
+        return lambda batch: table[batch.index.repeat(2), batch.slots - 1]
+
+    def every(self, function: Callable[[Tokens], Tensor]) -> Tensor:
+        """`function` (N, V+1, …) of the centre view and of every stored view."""
+        return self._table(function, torch.arange(self.store.recipe.views + 1))
+
+    @torch.no_grad()
+    def _table(self, function: Callable[[Tokens], Tensor], slots: Tensor) -> Tensor:
+        table = []
+        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
+            tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
+            table.append(function(tokens.to(self.device)).unflatten(0, (len(index), len(slots))))
+        return torch.cat(table)
+
+
+class FreshViews:
+    """New crops every epoch, each sent through the trunk once. A thawed trunk is trained along."""
+
+    def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int):
+        self.trunk, self.pictures, self.plan, self.workers = trunk, pictures, plan, workers
+        self.device = trunk.mean.device
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def trained(self) -> dict[str, nn.Module]:
+        thawed = any(p.requires_grad for p in self.trunk.parameters())
+        return {"trunk": self.trunk} if thawed else {}
+
+    def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
+        epoch = int(torch.randint(2**62, (), generator=generator))
+        for index, views in zip(orders, self._load((f"{epoch}/1", f"{epoch}/2"), orders), strict=True):
+            yield Batch(index, self.trunk(views.transpose(0, 1).flatten(0, 1)), None)
+
+    def centre(self) -> Iterator[Tokens]:
+        for views in self._load(("centre",), torch.arange(len(self)).split(EVALUATION_BATCH)):
+            yield self.trunk(views.flatten(0, 1))
+
+    def _load(self, names: tuple[str, ...], orders) -> Iterator[Tensor]:
+        dataset = ViewDataset(self.pictures, self.plan, names)
+        for views in view_loader(dataset, [order.tolist() for order in orders], self.workers):
+            yield views.to(self.device, non_blocking=True)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, without gradient."""
+        return lambda batch: _without_gradient(function, batch.tokens)
+
+    def apart(self) -> FreshViews:
+        """The same images, seen by a copy of the trunk."""
+        return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers)
+
+    def only(self, among: Tensor) -> FreshViews:
+        """Some of the images."""
+        some = Subset(self.pictures, [self.pictures.keys[i] for i in among.tolist()])
+        return FreshViews(self.trunk, some, self.plan, self.workers)
+
+    @torch.no_grad()
+    def every(self, function: Callable[[Tokens], Tensor], names: tuple[str, ...] = ("centre", "1", "2")) -> Tensor:
+        """`function` (N, V, …) of the views of these names: the centre view and two random ones, the same each time."""
+        orders = torch.arange(len(self)).split(EVALUATION_BATCH)
+        table = [
+            function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
+            for views in self._load(names, orders)
+        ]
+        return torch.cat(table)
+
+
+class VectorViews:
+    """Features (N, V, D) that are there already, the centre view's first; nothing can be trained on them."""
+
+    def __init__(self, features: Tensor):
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def trained(self) -> dict[str, nn.Module]:
+        return {}
+
+    def centre(self) -> Iterator[Tensor]:
+        yield from self.features[:, 0].split(EVALUATION_BATCH)
+
+    def every(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        return function(self.features)
+
+
+@torch.no_grad()
+def _without_gradient(function, tokens: Tokens) -> Tensor:
+    return function(tokens)
+
+
+class Unlabelled:
+    """Images that nobody has labelled: their views, and nothing else."""
+
+    def __init__(self, views: StoredViews | FreshViews | VectorViews):
+        self.views = views
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def batches(self, size: int, generator: torch.Generator, among: Tensor | None = None) -> Iterator[Batch]:
+        """One epoch: every image (of those `among`) at most once, in random order, full batches only."""
+        among = torch.arange(len(self)) if among is None else among
+        order = among[torch.randperm(len(among), generator=generator)]
+        full = order[: len(among) // size * size]
+        yield from self.views.batches(list(full.split(size)), generator)
+
+
+class Labelled(Unlabelled):
+    """Images with their class ids, `labels` (N,)."""
+
+    def __init__(self, views: StoredViews | FreshViews | VectorViews, labels: Tensor):
+        super().__init__(views)
+        self.labels = labels

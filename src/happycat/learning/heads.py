@@ -1,0 +1,57 @@
+"""The cosine classifier that grows, and the projector for contrastive learning."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+
+from happycat.backbone.trunk import initialise
+
+
+class CosineClassifier(nn.Module):
+    """Cosines between features (B, D) and the rows φ of `weight` (K, D): (B, K). No bias, lengths do not count."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(0, dim))
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.weight)
+
+    def grow(self, rows: Tensor) -> None:
+        """Add classes with these rows, (K_new, D)."""
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows.to(self.weight)]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return linear(normalize(features, dim=-1), normalize(self.weight, dim=-1))
+
+    def _load_from_state_dict(self, state, prefix, *args):
+        self.weight = nn.Parameter(torch.empty_like(state[prefix + "weight"], device=self.weight.device))
+        super()._load_from_state_dict(state, prefix, *args)
+
+
+def random_rows(number: int, dim: int, generator: torch.Generator, unit: bool) -> Tensor:
+    """Fresh classifier rows as a linear layer starts them, U(−1/√D, 1/√D); of unit length if asked."""
+    rows = (torch.rand(number, dim, generator=generator) * 2 - 1) / dim**0.5
+    return normalize(rows, dim=-1) if unit else rows
+
+
+class Projector(nn.Module):
+    """A three-layer MLP to unit vectors; with `prototypes`, a cosine layer of that many outputs behind it."""
+
+    def __init__(self, dim: int, hidden: int, out: int, prototypes: int, generator: torch.Generator):
+        super().__init__()
+        self.mlp = nn.Sequential(
+            nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, out)
+        )
+        initialise(self.mlp, generator)
+        self.prototypes = None
+        if prototypes:
+            self.prototypes = CosineClassifier(out)
+            self.prototypes.grow(random_rows(prototypes, out, generator, unit=True))
+
+    def forward(self, features: Tensor) -> Tensor:
+        h = self.mlp(features)
+        return normalize(h if self.prototypes is None else self.prototypes(h), dim=-1)

@@ -1,0 +1,181 @@
+"""Optimising for a number of epochs, in a way that can stop and go on between any two of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from happycat.base.errors import HappycatError
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch that is over: its number (from 1), how many there will be, and its mean weighted loss terms."""
+
+    number: int
+    total: int
+    terms: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Gradient descent: a cosine from `rate` down to `floor`·`rate`, one step of it per epoch."""
+
+    optimizer: str = "sgd"  # or "adamw"
+    epochs: int
+    rate: float
+    floor: float
+    momentum: float
+    weight_decay: float
+
+    def rate_at(self, epoch: int) -> float:
+        """The learning rate of an epoch (from 0)."""
+        low = self.rate * self.floor
+        return low + (self.rate - low) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+
+
+def ramp_up(epoch: int, length: int) -> float:
+    """exp(−5 (1 − e/L)²), a weight that grows from nearly 0 to 1 over the first `length` epochs (from 0)."""
+    return math.exp(-5 * (1 - min(1.0, epoch / length)) ** 2)
+
+
+class Training:
+    """Trains modules; `state` between two epochs is all that is needed to go on with the third.
+
+    A method makes its modules ready, as it would for a fresh start, and calls `run`: a Training that was
+    given an earlier `state` puts everything where it was then and goes on from there. A method that trains
+    in several phases calls `run` for each: those that are over are not run again, but end as they ended.
+    """
+
+    def __init__(self, generator: torch.Generator, resume: dict[str, Tensor] | None = None, stage: int = 0):
+        self.generator = generator
+        self.stage = stage
+        self._resume = resume
+        self._phase = 0
+        self._before = 0  # epochs of the phases that are over
+        self._over: dict[str, Tensor] = {}  # what those phases ended with
+        self._kept: dict[str, Tensor] = {}
+
+    def run(
+        self,
+        modules: dict[str, nn.Module],
+        schedule: Schedule,
+        batches: Callable[[], Iterable],
+        loss: Callable[[object, int], dict[str, Tensor]],
+        later: int = 0,
+    ) -> Iterator[Epoch]:
+        """Yield after each epoch; `loss(batch, epoch)` gives the weighted terms, whose sum is minimised.
+
+        `later` is how many epochs the phases to come will have.
+        """
+        self._modules = modules
+        self._optimizer = make_optimizer(modules, schedule)
+        self._epoch = 0
+        if self._resume is not None:
+            if self._phase < int(self._resume["phase"]):
+                self._put(_below(self._resume, f"over/{self._phase}/"))
+                self._epoch = schedule.epochs
+            else:
+                self._load(self._resume)
+                self._resume = None
+        while self._epoch < schedule.epochs:
+            for group in self._optimizer.param_groups:
+                group["lr"] = schedule.rate_at(self._epoch)
+            terms = self._one_epoch(batches(), loss)
+            self._epoch += 1
+            yield Epoch(self._before + self._epoch, self._before + schedule.epochs + later, terms)
+        if self._kept:
+            self._put(self._kept)
+            self._kept = {}
+        self._end_phase()
+
+    def _end_phase(self) -> None:
+        ended = {"generator": self.generator.get_state(), **self._tensors()}
+        self._over.update({f"over/{self._phase}/{name}": tensor.clone() for name, tensor in ended.items()})
+        self._before += self._epoch
+        self._phase += 1
+
+    def keep(self) -> None:
+        """Make the modules as they are now the result, whatever the remaining epochs bring."""
+        self._kept = {name: tensor.clone() for name, tensor in self._tensors().items()}
+
+    def _one_epoch(self, batches: Iterable, loss) -> dict[str, float]:
+        sums: dict[str, Tensor] = {}
+        count = 0
+        for batch in batches:
+            terms = loss(batch, self._epoch)
+            self._optimizer.zero_grad(set_to_none=True)
+            sum(terms.values()).backward()
+            self._optimizer.step()
+            for name, value in terms.items():
+                sums[name] = sums.get(name, 0) + value.detach()
+            count += 1
+        means = {name: float(value) / count for name, value in sums.items()}
+        if not all(math.isfinite(value) for value in means.values()):
+            raise HappycatError(f"the loss is no longer a number in epoch {self._epoch + 1}; lower the learning rate")
+        return means
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next epoch depends on, as named tensors."""
+        tensors = {
+            "epoch": torch.tensor(self._before + self._epoch),
+            "phase": torch.tensor(self._phase),
+            "generator": self.generator.get_state(),
+            **self._tensors(),
+            **self._over,
+        }
+        tensors.update({f"kept/{name}": tensor for name, tensor in self._kept.items()})
+        for i, parameter in enumerate(self._parameters()):
+            for key, value in self._optimizer.state[parameter].items():
+                tensors[f"optimizer/{i}/{key}"] = value
+        return tensors
+
+    def _load(self, tensors: dict[str, Tensor]) -> None:
+        self._epoch = int(tensors["epoch"]) - self._before
+        self._put(tensors)
+        self._kept = _below(tensors, "kept/")
+        for i, parameter in enumerate(self._parameters()):
+            state = _below(tensors, f"optimizer/{i}/")
+            # Adam counts its steps on the CPU; everything else lives where the parameter does.
+            self._optimizer.state[parameter] = {
+                k: v.clone() if k == "step" else v.to(parameter.device, copy=True) for k, v in state.items()
+            }
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """The modules' parameters and buffers themselves, by name."""
+        return {
+            f"{name}/{key}": value
+            for name, module in self._modules.items()
+            for key, value in module.state_dict().items()
+        }
+
+    def _put(self, tensors: dict[str, Tensor]) -> None:
+        if "generator" in tensors:
+            self.generator.set_state(tensors["generator"])
+        with torch.no_grad():
+            for name, own in self._tensors().items():
+                own.copy_(tensors[name])
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [p for group in self._optimizer.param_groups for p in group["params"]]
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.optim.Optimizer:
+    """The optimiser over what is to be trained; biases and norms (vectors) do not decay."""
+    parameters = [p for module in modules.values() for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": schedule.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    if schedule.optimizer == "adamw":
+        return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999))
+    return torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum)

@@ -1,0 +1,169 @@
+"""Calibration by hiding: take the labels off some labelled classes, discover them, and see what works.
+
+This chooses everything that Calm needs to know, from the labelled images alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from happycat.base.metrics import clustering_accuracy
+from happycat.learning.memory import class_means
+from happycat.methods.calm.mixture import Mixture, Search
+from happycat.methods.calm.number import Price, Step, follow, learn_price
+from happycat.methods.calm.space import Scatter, Space
+
+JUDGING = 0.2  # of a class's images; none of them is served or labelled
+AGAIN = 0.05  # of a known class's images that are served without their labels
+GROWTH_MOVES = 3  # after each component more
+ENOUGH = 100  # served images of a class to judge values with; a price needs them all: it depends on their number
+
+
+class Episode(NamedTuple):
+    """Labelled images with some classes hidden: what is still labelled, what is served, what judges."""
+
+    scatter: Scatter
+    labelled: Tensor  # (n, D)
+    labels: Tensor
+    served: Tensor
+    classes: Tensor  # of the served images
+    judges: Tensor
+    truth: Tensor
+    num_old: int
+    num_new: int
+
+    def known(self, dimensions: int, shrinkage: float) -> tuple[Space, Tensor]:
+        """The space of what is still labelled, and the directions (num_old, d) of its classes."""
+        space = Space(len(self.scatter.mean))
+        space.set(*self.scatter.space(dimensions, shrinkage))
+        points = space(self.labelled)
+        return space, class_means(points, self.labels, points[: self.num_old])[0]
+
+
+def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
+    """Of all views (N, V, D) of labelled images."""
+    return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
+
+
+def draw_hidden(num_base: int, share: float, generator: torch.Generator) -> Tensor:
+    """A share of the classes 0…num_base−1, at least one and not all of them."""
+    number = min(max(1, round(num_base * share)), num_base - 1)
+    return torch.randperm(num_base, generator=generator)[:number]
+
+
+def enough(classes: Tensor) -> Tensor:
+    """Which images to judge values with: all, or of a class with very many some, evenly spread, (n,)."""
+    chosen = []
+    for c in classes.unique():
+        members = (classes == c).nonzero()[:, 0]
+        chosen.append(members[torch.linspace(0, len(members) - 1, min(ENOUGH, len(members))).long()])
+    return torch.cat(chosen).sort().values
+
+
+def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: torch.Generator) -> Episode:
+    """An episode made of labelled features (N, V, D): some classes lose their labels."""
+    num_base, num_new = int(labels.max()) + 1, len(hidden_classes)
+    known_classes = torch.tensor([c for c in range(num_base) if c not in hidden_classes.tolist()])
+    ids = torch.cat([known_classes, hidden_classes]).argsort().to(labels.device)[labels]  # hidden come last
+    chance = torch.rand(len(labels), generator=generator).to(labels.device)
+    chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
+    hidden = ids >= num_base - num_new
+    judging, known = chance < JUDGING, ~hidden & (chance >= JUDGING + AGAIN)
+    served = ~judging & ~known
+    points = features.mean(1)
+    return Episode(
+        scatter=scatter_of(features[known], ids[known]),
+        labelled=points[known],
+        labels=ids[known],
+        served=points[served],
+        classes=ids[served],
+        judges=features[judging][:, 0],
+        truth=ids[judging],
+        num_old=num_base - num_new,
+        num_new=num_new,
+    )
+
+
+class Confidence(NamedTuple):
+    """The temperature of the probabilities, and the cosine below which an image is of no known class."""
+
+    sharpness: float
+    familiar: float
+
+
+def likeliest_sharpness(cosines: Tensor, truth: Tensor) -> float:
+    """The temperature that makes probabilities of images' cosines (N, K) with the classes likeliest."""
+    grid = torch.logspace(-2, 0, 41).tolist()
+    losses = [float(cross_entropy(cosines / t, truth, reduction="sum")) for t in grid]
+    return grid[int(np.argmin(losses))] if len(truth) else 0.1
+
+
+def least_familiar(cosines: Tensor) -> float:
+    """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ)."""
+    nearest = cosines.amax(1) if len(cosines) else cosines.new_zeros(1)
+    return float(nearest.mean() - 2 * nearest.std(correction=0))
+
+
+class Calibration:
+    """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible."""
+
+    def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
+        self.episodes, self.search, self.seed = episodes, search, seed
+
+    @property
+    def most_dimensions(self) -> int:
+        """That as many images can have."""
+        one = self.episodes[0]
+        return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.judges) - 1)
+
+    def worth(self, dimensions: int, shrinkage: float, temperature: float) -> float:
+        """The mean accuracy on the judging images."""
+        total = 0.0
+        for i, episode in enumerate(self.episodes):
+            if not len(episode.judges):
+                continue
+            space, old = episode.known(dimensions, shrinkage)
+            points = space(episode.served[enough(episode.classes)])
+            mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
+            predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
+            total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        return total / len(self.episodes)
+
+    def price(self, dimensions: int, shrinkage: float, temperature: float) -> Price:
+        """Of a component: from nothing hidden, and from hidden classes with all, and with half of their images."""
+        nothing, hidden = [], []
+        for i, episode in enumerate(self.episodes):
+            space, old = episode.known(dimensions, shrinkage)
+            points, new = space(episode.served), episode.classes >= episode.num_old
+            place = torch.arange(len(points), device=points.device)
+
+            def steps(which: Tensor, most: int, i=i, points=points, old=old) -> list[Step]:
+                search = self._search(i, points[which], old, temperature)
+                return follow(search, GROWTH_MOVES, min(most, len(search.points) - 1))
+
+            if (~new).sum() > 1:
+                nothing.append(steps(~new, 4))
+            for every in (1, 2):
+                most = episode.num_new + max(4, episode.num_new // 2)
+                hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
+        return learn_price(nothing, hidden)
+
+    def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
+        """What the known classes' judging images say."""
+        cosines, truth = [], []
+        for episode in self.episodes:
+            known = episode.truth < episode.num_old
+            space, old = episode.known(dimensions, shrinkage)
+            cosines.append(space(episode.judges[known]) @ old.T)
+            truth.append(episode.truth[known])
+        cosines, truth = torch.cat(cosines), torch.cat(truth)
+        return Confidence(likeliest_sharpness(cosines, truth), least_familiar(cosines))
+
+    def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
+        return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

@@ -1,0 +1,111 @@
+"""A model as one ONNX file: images in, class and probability out, without torch."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from happycat.base.disk import replacing
+from happycat.base.errors import HappycatError, InputError
+from happycat.model.estimator import Happycat
+
+TOLERANCE = 1e-3  # of a probability
+
+
+class Exported(nn.Module):
+    """Views (N, S, S, 3) of bytes to the place of each one's class in `names`, −1 for unknown, and its probability."""
+
+    def __init__(self, cat: Happycat):
+        super().__init__()
+        describer = cat.describer()
+        if describer is None:
+            raise InputError("a model of vectors has no images to take in; only a model of images can be exported")
+        self.trunk = copy.deepcopy(describer.trunk).cpu()
+        self.trunk.precision = torch.float32
+        self.trunk.freeze()
+        self.tail = copy.deepcopy(describer.tail).cpu()
+        self.space = copy.deepcopy(cat.calm_.space)
+        living, place = cat.identities_.place()
+        self.names = [c.label for c in living]
+        self.ids = [c.id for c in living]
+        self.image_size, self.crop_share = describer.plan.image_size, describer.plan.crop_share
+        self.register_buffer("prototypes", cat.calm_.memory.prototypes.clone())
+        self.register_buffer("sharpness", cat.calm_.sharpness.clone())
+        self.register_buffer("least", torch.tensor(cat.identities_.least))
+        self.register_buffer("owner", one_hot(place, len(living) + 1).float())  # the last column: dropped
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.tail(self.trunk.at_once(images.permute(0, 3, 1, 2)))
+        cosines = self.space(nn.functional.normalize(features, dim=-1)) @ self.prototypes.T
+        classes = (cosines / self.sharpness).softmax(1) @ self.owner
+        probability, place = classes[:, :-1].max(1)
+        nearest, row = cosines.max(1)
+        strange = (nearest < self.least[row]) | (self.owner[row, -1] > 0)
+        return torch.where(strange, -1, place), probability
+
+
+def export_onnx(cat: Happycat, path: Path) -> float:
+    """Write the file and check it against our own predictions; gives the largest difference of a probability."""
+    onnx, runtime = _packages()
+    model = Exported(cat).eval()
+    sample = _sample(model.image_size, 2)
+    with replacing(Path(path)) as temporary:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name in ("torch.onnx", "onnxscript", "onnx_ir"):
+                logging.getLogger(name).setLevel(logging.ERROR)
+            torch.onnx.export(
+                model,
+                (sample,),
+                str(temporary),
+                input_names=["images"],
+                output_names=["class", "probability"],
+                dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1, max=4096)}},
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+            )
+        written = onnx.load(temporary)
+        told = {"names": model.names, "ids": model.ids, "image_size": model.image_size, "crop_share": model.crop_share}
+        for key, value in told.items():
+            onnx.helper.set_model_props(written, {**_props(written), key: json.dumps(value)})
+        onnx.save(written, temporary)
+        return _checked(model, runtime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"]))
+
+
+def _packages():
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401  torch needs it
+    except ImportError as error:
+        raise InputError(f"{error.name} is missing; install it with: pip install 'happycat[onnx]'") from error
+    return onnx, onnxruntime
+
+
+def _props(model) -> dict[str, str]:
+    return {prop.key: prop.value for prop in model.metadata_props}
+
+
+def _sample(size: int, number: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(0).integers(0, 256, (number, size, size, 3), dtype=np.uint8))
+
+
+@torch.inference_mode()
+def _checked(model: Exported, session) -> float:
+    """The largest difference between what the file and what we say of pictures; too large a one is an error."""
+    images = _sample(model.image_size, 5)
+    place, probability = model(images)
+    theirs, their_probability = session.run(None, {"images": images.numpy()})
+    difference = float(np.abs(probability.numpy() - their_probability).max())
+    if difference > TOLERANCE or not np.array_equal(place.numpy(), theirs):
+        raise HappycatError(f"the exported model says something else than ours (by {difference:.4f})")
+    return difference

@@ -1,0 +1,211 @@
+import doctest
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from happycat.base import metrics
+from happycat.base.errors import InputError
+from happycat.base.metrics import Accuracy
+
+# Three classes (0 and 1 old), four images each; heads 0, 1, 2.
+TARGETS = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
+PREDICTIONS = np.array([0, 0, 0, 1, 1, 1, 2, 0, 2, 2, 0, 0])
+
+
+def probabilities_of(predictions, heads, confidence=0.7):
+    probabilities = np.full((len(predictions), heads), (1 - confidence) / (heads - 1))
+    probabilities[np.arange(len(predictions)), predictions] = confidence
+    return probabilities
+
+
+def best_by_search(targets, predictions):
+    """Eq. 13 by trying every one-to-one mapping; spare heads go to ids that no image has."""
+    size = max(targets.max(), predictions.max()) + 1
+    return max(100 * np.mean(np.array(p)[predictions] == targets) for p in itertools.permutations(range(size)))
+
+
+def test_examples_in_docstrings():
+    result = doctest.testmod(metrics)
+    assert result.attempted >= 7
+    assert result.failed == 0
+
+
+def test_clustering_accuracy_by_hand():
+    # The identity is the best matching: 3 of class 0, 2 of class 1, 2 of class 2.
+    assert metrics.hungarian(TARGETS, PREDICTIONS).tolist() == [0, 1, 2]
+    found = metrics.clustering_accuracy(TARGETS, PREDICTIONS, num_old=2)
+    assert found == pytest.approx(Accuracy(all=100 * 7 / 12, old=62.5, new=50.0))
+
+
+@pytest.mark.parametrize(("classes", "heads"), [(4, 4), (3, 5), (5, 3), (1, 3)])
+def test_clustering_accuracy_is_the_best_of_all_mappings(classes, heads):
+    random = np.random.default_rng(classes * 10 + heads)
+    for _ in range(5):
+        targets, predictions = random.integers(classes, size=30), random.integers(heads, size=30)
+        found = metrics.clustering_accuracy(targets, predictions, num_old=classes)
+        assert found.all == pytest.approx(best_by_search(targets, predictions))
+
+
+def test_mapping_is_one_to_one_and_spare_heads_have_no_partner():
+    mapping = metrics.hungarian(np.array([0, 0, 0, 1]), np.array([5, 5, 2, 0]))
+    assert mapping.tolist() == [1, -1, -1, -1, -1, 0]
+
+
+def test_renamed_heads_change_strict_accuracy_only():
+    renamed = np.array([1, 2, 0])[PREDICTIONS]
+    assert metrics.clustering_accuracy(TARGETS, renamed, 2) == metrics.clustering_accuracy(TARGETS, PREDICTIONS, 2)
+    assert metrics.strict_accuracy(TARGETS, renamed, 2) != metrics.strict_accuracy(TARGETS, PREDICTIONS, 2)
+
+
+def test_strict_accuracy_by_hand():
+    # Heads 0 and 1 are known and swapped: one image of class 0 is right. Head 3 found class 2.
+    targets, predictions = np.array([0, 0, 0, 1, 1, 2, 2, 2]), np.array([1, 1, 0, 0, 0, 3, 3, 2])
+    found = metrics.strict_accuracy(targets, predictions, num_known=2)
+    assert found == pytest.approx(Accuracy(all=37.5, old=20.0, new=100 * 2 / 3))
+    # A new head never counts for an old class, whatever it took of it.
+    assert metrics.strict_accuracy(np.array([0, 0, 1]), np.array([2, 2, 1]), num_known=2).old == pytest.approx(100 / 3)
+
+
+def test_strict_accuracy_is_never_above_the_hungarian_one():
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        targets, predictions = random.integers(5, size=40), random.integers(6, size=40)
+        strict = metrics.strict_accuracy(targets, predictions, num_known=3)
+        assert strict.all <= metrics.clustering_accuracy(targets, predictions, num_old=3).all
+
+
+def test_strict_mapping_keeps_what_an_earlier_stage_fixed():
+    # Stage 1 found class 2 with head 3 and class 3 with head 2; class 4 is new and head 5 finds it.
+    first = metrics.strict_mapping(np.array([0, 1, 2, 3]), np.array([0, 1, 3, 2]), [0, 1])
+    assert first.tolist() == [0, 1, 3, 2]
+    targets, predictions = np.array([0, 1, 2, 2, 3, 4]), np.array([0, 1, 3, 2, 2, 5])
+    assert metrics.strict_mapping(targets, predictions, first).tolist() == [0, 1, 3, 2, -1, 4]
+    found = metrics.strict_accuracy(targets, predictions, num_known=4, identities=first)
+    assert found == pytest.approx(Accuracy(all=100 * 5 / 6, old=80.0, new=100.0))
+
+
+def test_strict_accuracy_when_no_image_went_to_a_new_head():
+    found = metrics.strict_accuracy(np.array([0, 1, 2]), np.array([0, 1, 1]), num_known=2)
+    assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=0.0))
+
+
+def test_per_class_accuracy_by_hand():
+    mapping = metrics.hungarian(TARGETS, PREDICTIONS)
+    assert metrics.per_class_accuracy(TARGETS, PREDICTIONS, 4, mapping) == [75.0, 50.0, 50.0, None]
+
+
+def test_nmi_and_ari():
+    assert metrics.nmi(TARGETS, (TARGETS + 1) % 3) == pytest.approx(1)
+    assert metrics.ari(TARGETS, (TARGETS + 1) % 3) == pytest.approx(1)
+    # y splits 4 images in halves, ŷ splits each half again: I = log 2, H(y) = log 2, H(ŷ) = log 4.
+    assert metrics.nmi(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3])) == pytest.approx(2 / 3)
+    assert metrics.ari(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])) == pytest.approx(-0.5)
+
+
+def test_forgetting_and_discovery():
+    assert metrics.forgetting([90, 92, 95]) == -2
+    assert metrics.forgetting([90]) is None
+    assert metrics.discovery([50, None, 40]) == 45
+    assert metrics.discovery([]) is None
+
+
+def test_probability_gap_by_hand():
+    probabilities = np.array([[0.5, 0.3, 0.2], [0.1, 0.5, 0.4]])
+    assert metrics.probability_gap(probabilities, num_old=2) == pytest.approx(40.0)  # (0.3 + 0.4) − 0.3
+    assert metrics.probability_gap(probabilities, num_old=3) == pytest.approx(100.0)
+
+
+def test_new_as_old_looks_at_heads_and_new_images_only():
+    assert metrics.new_as_old(TARGETS, PREDICTIONS, num_old=2) == 50.0
+    assert metrics.new_as_old(TARGETS, PREDICTIONS, num_old=2, num_known=3) == 100.0
+    assert metrics.new_as_old(TARGETS, PREDICTIONS, num_old=3) is None
+
+
+def test_variance_and_hardest_of_the_base_classes():
+    per_class = [90.0, 80.0, None, 70.0, 0.0]
+    assert metrics.base_variance(per_class, num_base=4) == pytest.approx(200 / 3)
+    assert metrics.hardest_accuracy(per_class, num_base=4) == 70.0
+    assert metrics.base_variance([None], num_base=1) is None
+    assert metrics.hardest_accuracy([None], num_base=1) is None
+
+
+def test_calibration_error_by_hand_and_by_a_loop():
+    # Two bins: (0.5, 1] has confidences 0.9, 0.6 and one hit of two; (0, 0.5] has 0.4 and a miss.
+    probabilities = np.array([[0.9, 0.1, 0.0], [0.2, 0.6, 0.2], [0.4, 0.3, 0.3]])
+    found = metrics.calibration_error(probabilities, np.array([0, 0, 1]), np.array([0, 1, 2]), bins=2)
+    assert found == pytest.approx(100 * (2 / 3 * abs(0.5 - 0.75) + 1 / 3 * 0.4))
+
+    random = np.random.default_rng(1)
+    probabilities, targets = random.dirichlet(np.ones(4), size=60), random.integers(4, size=60)
+    mapping = np.array([2, 0, -1])  # head 3 is not in it
+    total = 0.0
+    for b in range(15):
+        hits, confidences = [], []
+        for p, y in zip(probabilities, targets, strict=True):
+            if b / 15 < p.max() <= (b + 1) / 15:
+                hits.append({0: 2, 1: 0}.get(int(p.argmax())) == y)
+                confidences.append(p.max())
+        if hits:
+            total += len(hits) / 60 * abs(np.mean(hits) - np.mean(confidences))
+    assert metrics.calibration_error(probabilities, targets, mapping) == pytest.approx(100 * total)
+
+
+def test_score_stage_0_has_no_new_class():
+    scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
+    assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
+    assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_r")] == [None] * 4
+    assert json.loads(json.dumps(scores, allow_nan=False)) == scores
+
+
+def test_score_stage_1_by_hand():
+    scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 4), PREDICTIONS, 2, 2, 2)
+    accuracies = {"all", "old", "new", "strict_all", "strict_old", "strict_new", "base", "per_class"}
+    others = {"nmi", "ari", "delta_p", "delta_r", "var_0", "acc_h", "ece", "identities"}
+    assert set(scores) == accuracies | others
+    assert (scores["new"], scores["base"], scores["delta_r"]) == (50.0, 62.5, 50.0)
+    # 9 images have 0.7 + 0.1 on heads 0 and 1, 3 have 0.1 + 0.1.
+    assert scores["delta_p"] == pytest.approx(100 * (2 * (9 * 0.8 + 3 * 0.2) / 12 - 1))
+    assert (scores["var_0"], scores["acc_h"]) == (156.25, 50.0)
+    assert scores["ece"] == pytest.approx(100 * (0.7 - 7 / 12))
+    assert scores["per_class"] == [75.0, 50.0, 50.0]
+    assert scores["identities"] == [0, 1, 2, -1]
+    json.dumps(scores, allow_nan=False)
+
+
+def test_score_stage_2_needs_the_identities_of_stage_1():
+    targets, predictions = np.array([0, 1, 2, 3, 4]), np.array([0, 1, 3, 2, 4])
+    given = targets, probabilities_of(predictions, 5), predictions
+    with pytest.raises(InputError, match="identities"):
+        metrics.score_stage(*given, 2, 4, 4)
+    assert metrics.score_stage(*given, 2, 4, 4, identities=[0, 1, 3, 2])["strict_all"] == 100.0
+    assert metrics.score_stage(*given, 2, 4, 4, identities=[0, 1, 2, 3])["strict_all"] == 60.0
+
+
+def test_score_run_by_hand():
+    stages = [
+        {"all": 90.0, "old": 90.0, "new": None, "base": 90.0},
+        {"all": 80.0, "old": 84.0, "new": 60.0, "base": 85.0},
+        {"all": 70.0, "old": 74.0, "new": 50.0, "base": 78.0},
+    ]
+    assert metrics.score_run(stages) == {
+        "mean_all": 75.0,
+        "mean_old": 79.0,
+        "mean_new": 55.0,
+        "final_all": 70.0,
+        "m_f": 12.0,
+        "m_d": 55.0,
+    }
+    alone = metrics.score_run(stages[:1])
+    assert alone["final_all"] == 90.0
+    assert alone["mean_all"] is alone["m_f"] is alone["m_d"] is None
+
+
+@pytest.mark.parametrize(
+    ("targets", "predictions"),
+    [([], []), ([0, 1], [0]), ([0, 1], [0, -1]), ([0.0, 1.0], [0, 1]), ([[0]], [[0]])],
+)
+def test_unusable_ids_are_refused(targets, predictions):
+    with pytest.raises(InputError):
+        metrics.clustering_accuracy(np.array(targets), np.array(predictions), num_old=1)

@@ -1,0 +1,194 @@
+"""An experiment's runs: shared, not repeated, resumed; and what is made of them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from happycat.base.display import Display
+from happycat.base.errors import InputError
+from happycat.benchmark.paper import experiments
+from happycat.benchmark.paper.catalogue import catalogue
+from happycat.benchmark.paper.experiments import new_shares
+from happycat.benchmark.paper.outputs import confidences
+from happycat.benchmark.paper.results import over_seeds
+from happycat.benchmark.paper.study import Setting, Study
+from happycat.benchmark.record import Record
+from happycat.methods.happy import HappyConfig
+from tests.helpers.runs import QUICK, quick_request
+
+
+def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
+    request = quick_request(folder, loop={"tokens": folder / "tokens", "keep_tokens": True}, **changes)
+    setting = Setting(request)
+    return Study(catalogue()[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
+
+
+@pytest.fixture(scope="module")
+def main(tmp_path_factory) -> Study:
+    """All methods, run once."""
+    made = study("main", tmp_path_factory.mktemp("main"))
+    made.carry_out(1, Display(quiet=True))
+    return made
+
+
+def marks(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("model.safetensors")}
+
+
+def test_all_methods_run_and_share_stage_0(main):
+    names = sorted(path.name for path in (main.folder / "glyphs").iterdir())
+    assert names == sorted(
+        [f"{method}-seed0" for method in experiments.COMPARED] + ["stage0-happy-seed0", "stage0-vanilla_gcd-seed0"]
+    )
+    first = Record(main.folder / "glyphs" / "stage0-happy-seed0")
+    assert len(first.stage_scores()) == 1
+    for method in ("simgcd", "simgcd_lwf", "frost", "gm", "happy"):
+        record = Record(main.folder / "glyphs" / f"{method}-seed0")
+        assert record.model(0)["sha256"] == first.model(0)["sha256"]
+        assert len(record.stage_scores()) == 3
+
+
+def test_runs_that_are_there_are_not_repeated_by_this_or_another_experiment(main):
+    before = marks(main.folder)
+    main.carry_out(1, Display(quiet=True))
+    study("forgetting", main.folder).carry_out(1, Display(quiet=True))
+    assert marks(main.folder) == before
+    assert study("forgetting", main.folder).plan(1)[0].startswith("6 runs, 0 of them to be done")
+
+
+def test_values_equal_to_the_usual_ones_are_the_same_run(main):
+    jobs = {job.request.out.name: job for job in study("ablation", main.folder).jobs()}
+    assert jobs["happy-seed0"].finished()  # row (g)
+    sweep = {job.request.out.name for job in study("hardness", main.folder).jobs()}
+    assert {"happy-seed0", "happy-hardness=false-seed0", "happy-hardness_temperature=0.01-seed0"} <= sweep
+    assert "happy-hardness_temperature=0.1-seed0" not in sweep
+
+
+def test_a_run_with_other_values_in_its_place_is_told(main):
+    other = study("main", main.folder, method_values={**QUICK, "epochs": 3})
+    with pytest.raises(InputError, match="was run with another config"):
+        other.carry_out(1, Display(quiet=True))
+
+
+def test_an_interrupted_experiment_goes_on(main, tmp_path):
+    class Stop(Exception):
+        pass
+
+    class Impatient(Display):
+        """Stops the experiment when the second run begins."""
+
+        def note(self, text):
+            if text.startswith("glyphs, frost"):
+                raise Stop
+
+    half = study("forgetting", tmp_path)
+    with pytest.raises(Stop):
+        half.carry_out(1, Impatient(quiet=True))
+    assert "2 of them to be done" not in half.plan(1)[0]
+    before = marks(tmp_path)
+    assert before
+    again = study("forgetting", tmp_path)
+    again.carry_out(1, Display(quiet=True))
+    assert before.items() <= marks(tmp_path).items()
+    for method in ("vanilla_gcd", "frost", "metagcd", "happy"):
+        ours, theirs = (
+            Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
+        )
+        assert ours == theirs
+
+
+def test_the_plan_says_how_much_there_is_to_do(tmp_path):
+    first, second, third = study("main", tmp_path).plan(2)
+    assert first.startswith("11 runs, 11 of them to be done")
+    # Stage-0 twice: 64 images, 3 epochs, 2 views; seven trained methods: two stages of 32, 2 epochs, 2 views;
+    # KMeans and Calm train nothing
+    assert f"{2 * 64 * 3 * 2 + 7 * 2 * 32 * 2 * 2:,} to train on" in second
+    assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in third
+
+
+@pytest.mark.slow
+def test_several_runs_at_a_time_give_the_same_numbers(main, tmp_path):
+    study("forgetting", tmp_path).carry_out(2, Display(quiet=True))
+    for method in ("vanilla_gcd", "happy"):
+        ours, theirs = (
+            Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
+        )
+        assert ours == theirs
+
+
+def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
+    report = catalogue()["main"].report(main.results())
+    table = report.tables["main"]
+    with open(table.write(tmp_path, "main")[1], newline="") as file:
+        rows = {(row["method"], row["column"]): row for row in csv.DictReader(file)}
+    happy = Record(main.folder / "glyphs" / "happy-seed0").stage_scores()
+    assert float(rows["Happy", "S2 New"]["mean"]) == pytest.approx(happy[2]["new"])
+    assert float(rows["Happy", "avg All"]["mean"]) == pytest.approx((happy[1]["all"] + happy[2]["all"]) / 2)
+    assert float(rows["Happy", "S2 New"]["paper"]) == 49.30
+    assert float(rows["GM", "S0 All"]["paper"]) == 90.36
+    assert {path.suffix for path in report.draw(tmp_path)} == {".png", ".svg"}
+
+
+@pytest.mark.parametrize(
+    "name", ["ablation", "prior", "unknown-k", "bias", "confidence", "corruption", "calm-ablation"]
+)
+def test_an_experiment_runs_and_is_drawn(name, main, tmp_path):
+    made = study(name, main.folder)
+    made.carry_out(1, Display(quiet=True))
+    report = catalogue()[name].report(made.results())
+    assert all(path.exists() for path in report.draw(tmp_path))
+    for file, table in report.tables.items():
+        assert all(path.exists() for path in table.write(tmp_path, file))
+        assert any(cell is not None and cell.mean is not None for _, cells in table.rows for cell in cells)
+
+
+def test_ten_stages_start_from_the_same_stage_0(main):
+    jobs = list(study("ten-stages", main.folder).jobs())
+    assert {job.request.out.name for job in jobs if job.request.start} == {
+        "vanilla_gcd-stages=10-seed0",
+        "metagcd-stages=10-seed0",
+        "happy-stages=10-seed0",
+    }
+
+
+def test_the_ablation_switches_what_its_rows_say():
+    rows = experiments.ablation(None, HappyConfig())
+    values = {row.paper["row"]: row.values for row in rows}
+    assert values["g"] == {}
+    assert values["f"] == {"distillation_weight": 0.0}
+    assert set(values["e"]) == {"entropy_weight", "cluster_init"}
+    assert len(values["a"]) == 4
+
+
+def test_lambdas_are_factors_of_the_usual_weights():
+    rows = {row.label: row.values for row in experiments.lambdas(None, HappyConfig())}
+    assert rows["λ2 = 1"] == {"distillation_weight": 2.0}
+    assert rows["λ1 = 0.5"] == {"entropy_weight": 0.5}
+
+
+def test_the_share_of_new_images_is_counted_from_the_split(main):
+    split = main.results().split("glyphs")
+    by_hand = []
+    for stage in split.stages:
+        new = sum(len(keys) for name, keys in stage["images"].items() if name in stage["new"])
+        by_hand.append(new / sum(map(len, stage["images"].values())))
+    assert new_shares(split) == pytest.approx(tuple(by_hand))
+
+
+def test_confidences_by_hand():
+    logits = np.log(np.array([[0.5, 0.25, 0.25], [0.8, 0.1, 0.1]])) + np.array([[3.0], [0.0]])
+    found = confidences(logits)
+    assert found["max softmax"] == pytest.approx([0.5, 0.8])
+    assert found["margin"] == pytest.approx([0.25, 0.7])
+    assert found["max logit"] == pytest.approx([3 + np.log(0.5), np.log(0.8)])
+    assert found["negative entropy"][0] == pytest.approx(0.5 * np.log(0.5) + 0.5 * np.log(0.25))
+
+
+def test_mean_and_spread_over_seeds():
+    assert over_seeds([1.0, 3.0], 5.0) == (2.0, pytest.approx(2**0.5), 5.0)
+    assert over_seeds([1.0]) == (1.0, None, None)
+    assert over_seeds([None, None]).mean is None

@@ -1,0 +1,227 @@
+"""A run that is killed at any moment goes on and ends with the same numbers, to the bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from happycat.backbone import store as tokens
+from happycat.base.display import Display
+from happycat.base.errors import InputError, StorageError
+from happycat.benchmark.record import Record
+from happycat.benchmark.setup import prepare
+from tests.helpers.runs import quick_loop, quick_request, quick_run
+
+# A process that has everything imported and forks the runs: a kill then costs no start-up.
+FORKER = """
+import os, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from happycat.backbone import store as tokens
+tokens.POINT_SECONDS = 0
+tokens.TRUNK_BATCH = 8
+from tests.helpers.runs import quick_run
+
+out = Path(sys.argv[1])
+for moment in map(float, sys.argv[2:]):
+    child = os.fork()
+    if child == 0:
+        quick_run(out, resume=True)
+        os._exit(0)
+    time.sleep(moment)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    done = [p.name for p in (out / "stages").glob("[0-9]")] if out.exists() else []
+    print(moment, "finished" if status == 0 else "killed", sorted(done), flush=True)
+    if status == 0:
+        break
+"""
+
+
+def kill_at(out: Path, moments: list[float]) -> str:
+    script = textwrap.dedent(FORKER).format(root=str(Path(__file__).parents[2]))
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(out), *map(str, moments)], capture_output=True, text=True, timeout=240
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Scores, predictions, states and epoch lines are equal to the byte."""
+    for stage in ("0", "1", "2"):
+        names = sorted(p.name for p in (one / "stages" / stage).iterdir())
+        assert names == sorted(p.name for p in (other / "stages" / stage).iterdir())
+        for name in names:
+            assert (one / "stages" / stage / name).read_bytes() == (other / "stages" / stage / name).read_bytes(), name
+    assert not list((other / "tokens").iterdir())
+    assert (one / "epochs.jsonl").read_text() == (other / "epochs.jsonl").read_text()
+    assert (one / "stages.jsonl").read_text() == (other / "stages.jsonl").read_text()
+
+
+def test_same_seed_same_numbers(finished, tmp_path):
+    quick_run(tmp_path / "again")
+    assert_same_run(finished, tmp_path / "again")
+
+
+def test_another_seed_gives_other_numbers(finished, tmp_path):
+    quick_run(tmp_path / "other", loop={"seed": 1})
+    assert (finished / "epochs.jsonl").read_text() != (tmp_path / "other" / "epochs.jsonl").read_text()
+
+
+def test_killed_at_random_moments(finished, tmp_path):
+    moments = [random.Random(4).uniform(0.2, 2.5) for _ in range(6)]
+    told = kill_at(tmp_path / "run", moments)
+    assert "killed" in told
+    quick_run(tmp_path / "run", resume=True)
+    assert_same_run(finished, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_killed_forty_times(finished, tmp_path):
+    chance = random.Random(0)
+    for number in range(4):
+        out = tmp_path / str(number)
+        kill_at(out, [chance.uniform(0.1, 3.0) for _ in range(10)])
+        quick_run(out, resume=True)
+        assert_same_run(finished, out)
+
+
+class Killed(BaseException):
+    """Stands for a kill at an exact place."""
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("place", ["epoch", "save_checkpoint", "finish_stage", "_write_stage_lines"])
+def test_killed_at_an_exact_place(finished, tmp_path, monkeypatch, stage, place):
+    """Before and after each thing that the loop writes."""
+    out = tmp_path / "run"
+    loop = quick_loop(out)
+    original = getattr(loop.record, place)
+
+    def dying(*args, **kwargs):
+        at = len(loop.record.stage_scores())
+        if at == stage + (place == "_write_stage_lines"):
+            original(*args, **kwargs)
+            raise Killed
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(loop.record, place, dying)
+    with pytest.raises(Killed):
+        loop.run()
+    loop.record.close()
+    quick_run(out, resume=True)
+    assert_same_run(finished, out)
+
+
+def test_killed_while_tokens_are_extracted(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "POINT_SECONDS", 0)
+    monkeypatch.setattr(tokens, "TRUNK_BATCH", 9)
+    loop = quick_loop(tmp_path / "run")
+    append, calls = tokens._Appender.append, []
+
+    def dying(self, number, said):
+        calls.append(number)
+        if len(calls) == 25:
+            raise Killed
+        append(self, number, said)
+
+    monkeypatch.setattr(tokens._Appender, "append", dying)
+    with pytest.raises(Killed):
+        loop.run()
+    loop.record.close()
+    monkeypatch.setattr(tokens._Appender, "append", append)
+    quick_run(tmp_path / "run", resume=True)
+    assert_same_run(finished, tmp_path / "run")
+
+
+def test_a_full_disk_loses_nothing(finished, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    loop = quick_loop(out)
+    write = os.fsync
+
+    def full(handle):
+        if len(loop.record.stage_scores()) == 1:
+            raise OSError(28, "No space left on device")
+        write(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="no space left"):
+        loop.run()
+    loop.record.close()
+    monkeypatch.undo()
+    quick_run(out, resume=True)
+    assert_same_run(finished, out)
+
+
+def test_tokens_are_deleted(finished):
+    assert not list((finished / "tokens").iterdir())
+
+
+def test_oracle_keeps_the_best_test_epoch_and_resumes(tmp_path):
+    scores = quick_run(tmp_path / "oracle", loop={"select": "oracle"})
+    loop = quick_loop(tmp_path / "killed", loop={"select": "oracle"})
+    lines = [e for e in Record(tmp_path / "oracle").epochs() if e["stage"] == 1]
+    assert scores[1]["all"] == pytest.approx(max(e["test_all"] for e in lines))
+    save, calls = loop.record.save_checkpoint, []
+
+    def dying(*args):
+        save(*args)
+        calls.append(args)
+        if len(calls) == 4:
+            raise Killed
+
+    loop.record.save_checkpoint = dying
+    with pytest.raises(Killed):
+        loop.run()
+    loop.record.close()
+    quick_run(tmp_path / "killed", resume=True, loop={"select": "oracle"})
+    assert_same_run(tmp_path / "oracle", tmp_path / "killed")
+
+
+def test_resume_refuses_other_values(finished):
+    with pytest.raises(InputError, match="seed = 0, now it is 1"):
+        prepare(quick_request(finished, resume=True, loop={"seed": 1}), Display(quiet=True))
+
+
+def test_resume_refuses_another_split(finished):
+    changed = {"base_classes": 4, "stages": 2, "split_seed": 5}
+    with pytest.raises(InputError, match="another split"):
+        prepare(quick_request(finished, resume=True, protocol_values=changed), Display(quiet=True))
+
+
+def test_a_run_folder_is_not_overwritten(finished):
+    with pytest.raises(InputError, match="holds a run already"):
+        quick_loop(finished)
+
+
+def test_two_processes_on_one_run_folder(tmp_path):
+    loop = quick_loop(tmp_path / "run")
+    with pytest.raises(InputError, match="in use"):
+        quick_loop(tmp_path / "run", resume=True)
+    loop.record.close()
+
+
+def test_a_damaged_state_is_recognised(tmp_path, finished):
+    shutil.copytree(finished, tmp_path / "run")
+    path = tmp_path / "run" / "stages" / "2" / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="damaged"):
+        quick_run(tmp_path / "run", resume=True)
+
+
+def test_a_run_of_another_version(tmp_path, finished):
+    shutil.copytree(finished, tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(about.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(InputError, match="another version"):
+        quick_run(tmp_path / "run", resume=True)

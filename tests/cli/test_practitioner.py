@@ -1,0 +1,269 @@
+"""The whole story of one's own images, command by command, on digits with the embedded backbone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from happycat.backbone import embedding as describing
+from happycat.cli import research as cli
+from happycat.model import file as catfile
+
+ROOT = Path(__file__).parents[2]
+
+
+def say(*words) -> tuple[int, str, str]:
+    """Run a command; its exit code, stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["happycat", *map(str, words)])
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    return stop.value.code or 0, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory) -> Path:
+    """A folder with labelled digits, an inbox with two new ones, and a model of the labelled ones, hardly trained."""
+    folder = tmp_path_factory.mktemp("story")
+    write_digits(folder, each=50)
+    (folder / "labelled/5").rename(folder / "labelled/[b] :cat:")
+    (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
+    (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(describing.FROM_NOTHING, "base_epochs", 8)
+        told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
+    assert told[0] == 0, told[2]
+    (folder / "fit.txt").write_text(told[1])
+    return folder
+
+
+def write_digits(folder: Path, each: int) -> None:
+    """So many labelled images of each of six digits; some more of them, and two other digits, in an inbox."""
+    digits = load_digits()
+    pixels = (digits.images * 15.9).astype(np.uint8)
+    for c in range(8):
+        for k, i in enumerate(np.flatnonzero(digits.target == c)[: each + 20]):
+            place = f"labelled/{c}" if c < 6 and k < each else "inbox/a/b" if k % 2 else "inbox"
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels[i]).resize((16, 16)).save(folder / place / f"{c} {k}.png")
+
+
+@pytest.fixture
+def model(story, tmp_path) -> Path:
+    """A copy of the model, to be changed."""
+    copy = tmp_path / "shop.cat"
+    copy.write_bytes((story / "shop.cat").read_bytes())
+    return copy
+
+
+@pytest.fixture(scope="module")
+def discovered(story) -> tuple[Path, str]:
+    """The model after the inbox, and what was said."""
+    model = story / "found" / "shop.cat"
+    model.parent.mkdir()
+    model.write_bytes((story / "shop.cat").read_bytes())
+    code, out, err = say("discover", model, story / "inbox", "--new", 2)
+    assert code == 0, err
+    return model, out
+
+
+def test_fit_tells_what_it_came_to(story):
+    told = (story / "fit.txt").read_text()
+    assert "300 images, 6 classes" in told
+    assert "[b] :cat:" in told  # a name is no markup
+    assert "images that were held out are right" in told
+    assert "version 1" in told
+
+
+def test_discover_tells_where_every_image_went(story, discovered):
+    model, said = discovered
+    assert "2 new classes" in said
+    assert "1 images are there twice" in said
+    assert "1 files could not be used" in said
+    results = model.parent / "shop-2"
+    with open(results / "assignments.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 260
+    assert {row["id"] for row in rows} <= {"", *map(str, range(8))}
+    assert all(float(row["probability"]) <= 1 for row in rows)
+    assert (results / "skipped.csv").read_text().splitlines()[1].startswith("broken.jpg,")
+    page = (results / "page.html").read_text()
+    assert "data:image/jpeg" in page
+    assert "<b>&'" not in page
+
+
+def test_the_page_can_be_made_again_without_pictures(discovered, tmp_path):
+    assert say("report", discovered[0], "-o", tmp_path / "page.html", "--no-images")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "data:image" not in page
+    assert "class 6" in page
+    assert say("report", discovered[0], "-o", tmp_path / "with.html")[0] == 0
+    assert "data:image/jpeg" in (tmp_path / "with.html").read_text()
+
+
+def test_predict_says_csv_json_and_reads_from_a_pipe(story, model, monkeypatch):
+    images = [story / "labelled/3/3 1.png", story / "labelled/4"]
+    code, out, _ = say("predict", model, *images, "--csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert (code, len(rows)) == (0, 51)
+    assert all(0 < float(row["probability"]) <= 1 for row in rows)
+    told = [json.loads(line) for line in say("predict", model, images[0], "--json")[1].splitlines()]
+    assert [row["class"] for row in told] == [row["class"] for row in rows if row["image"] == str(images[0])]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{images[0]}\n"))
+    assert say("predict", model)[1].split("\t")[1] == told[0]["class"]
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_predicted(story, model):
+    code, out, err = say("predict", model, story / "inbox/broken.jpg", story / "labelled/3/3 1.png")
+    assert code == 0
+    assert "broken.jpg" in err
+    assert len(out.splitlines()) == 1
+    assert say("predict", model, story / "inbox/broken.jpg")[0] == 2
+
+
+@pytest.mark.parametrize("flag", ["--copy-to", "--link-to"])
+def test_images_are_sorted_into_folders(story, model, tmp_path, flag):
+    for _ in range(2):  # the second time nothing is overwritten
+        assert say("predict", model, story / "labelled/3/3 1.png", flag, tmp_path / "sorted")[0] == 0
+    (folder,) = (tmp_path / "sorted").iterdir()
+    assert folder.name in {"0", "1", "2", "3", "4", "[b] _cat_", "unknown"}
+    found = sorted(folder.iterdir())
+    assert [path.name for path in found] == ["3 1-2.png", "3 1.png"]
+    assert found[0].is_symlink() == (flag == "--link-to")
+    assert found[0].read_bytes() == (story / "labelled/3/3 1.png").read_bytes()
+
+
+def test_corrections_are_versions_and_can_be_undone(discovered, tmp_path):
+    model = tmp_path / "shop.cat"
+    model.write_bytes(discovered[0].read_bytes())
+    assert "class 6 is six now (version 3)" in say("name", model, 6, "six")[1]
+    assert "7 is part of six now" in say("merge", model, "six", 7)[1]
+    assert "is split" in say("split", model, "six")[1]
+    assert "is dropped" in say("drop", model, 8)[1]
+    told = json.loads(say("show", model, "--json")[1])
+    assert told["version"] == 6
+    assert [(c["name"], c["merged"], c["dropped"]) for c in told["classes"][6:]] == [
+        ("six", None, False),
+        (None, 6, False),
+        (None, None, True),
+    ]
+    for version in (5, 4, 3, 2, 1):
+        assert f"version {version} again" in say("undo", model)[1]
+    code, _, err = say("undo", model)
+    assert (code, err) == (2, f"happycat: {model} has no earlier version\n")
+
+
+def test_show_says_what_is_stored(discovered):
+    said = say("show", discovered[0])[1]
+    assert "version 2" in said
+    assert "stage 1" in said
+    assert "no image, and nothing of a single image" in said
+
+
+def test_an_export_is_used_without_torch(story, model, tmp_path):
+    pytest.importorskip("onnxscript")
+    pytest.importorskip("onnxruntime")
+    code, out, err = say("export", model, tmp_path / "shop.onnx")
+    assert code == 0, err
+    assert "it says what the model says" in out
+    images = sorted((story / "labelled/3").iterdir())[:3]
+    images.append(tmp_path / "wide.png")
+    Image.open(images[0]).resize((35, 33)).save(images[-1])  # its crop falls between two pixels
+    script = ROOT / "examples" / "predict_onnx.py"
+    hidden = "import sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]; import runpy; "
+    run = [sys.executable, "-c", hidden + "runpy.run_path(sys.argv[0], run_name='__main__')"]
+    told = subprocess.run([*run, script, tmp_path / "shop.onnx", *images], capture_output=True, text=True, check=True)
+    ours = [line.split("\t") for line in say("predict", model, *images)[1].splitlines()]
+    theirs = [line.split("\t") for line in told.stdout.splitlines()]
+    assert [row[1] for row in theirs] == [row[1] for row in ours]
+    assert np.allclose([float(row[2]) for row in theirs], [float(row[2]) for row in ours], atol=0.01)
+
+
+def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, monkeypatch):
+    before, described = model.read_bytes(), []
+    features = describing.Describer._features
+
+    def slowly(self, pictures, views):
+        described.append(len(pictures))
+        if len(described) == 2:
+            raise KeyboardInterrupt
+        return features(self, pictures, views)
+
+    monkeypatch.setattr(describing, "CHUNK", 100)
+    monkeypatch.setattr(describing.Describer, "_features", slowly)
+    assert say("discover", model, story / "inbox", "--new", 2)[0] == 130
+    assert model.read_bytes() == before
+    assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
+    assert sum(described) == 100 + 100 + 160  # what was done was not done again
+    assert not list(model.parent.glob(".*.kept"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "{story}/nowhere"], "there is no folder"),
+        (["fit", "{story}/labelled", "-o", "{story}/shop.cat"], "is there already"),
+        (["discover", "{story}/none.cat", "{story}/inbox"], "there is no model"),
+        (["discover", "{story}/shop.cat", "{story}/nowhere"], "nowhere"),
+        (["discover", "{story}/shop.cat", "{story}/inbox", "--new", "many"], "a number or auto"),
+        (["discover", "{story}/shop.cat", "{story}/inbox", "--new", "9999"], "cannot form 9999"),
+        (["predict", "{story}/fit.txt", "{story}/inbox"], "not a happycat model"),
+        (["name", "{story}/shop.cat", "99", "x"], "there is no class '99'"),
+        (["report", "{story}/shop.cat"], "it has discovered nothing yet"),
+        (["fit", "{story}/labelled/1", "-o", "{story}/one.cat"], ""),
+    ],
+)
+def test_a_mistake_is_one_line(story, words, message):
+    code, _, err = say(*(word.format(story=story) for word in words))
+    line = err.strip().splitlines()[-1]
+    assert code == 2
+    assert line.startswith("happycat: ")
+    assert message in line
+
+
+def test_a_model_that_was_cut_off_names_its_last_good_version(discovered, tmp_path):
+    cut = tmp_path / "cut.cat"
+    cut.write_bytes(discovered[0].read_bytes()[:-100])
+    code, _, err = say("show", cut)
+    assert code == 2
+    assert "its last good version is 1" in err
+    assert say("undo", cut)[0] == 0
+    assert catfile.read(cut)[2] == 1
+
+
+def test_a_research_run_has_a_page(finished, tmp_path):
+    assert say("report", finished, "-o", tmp_path / "run.html")[0] == 0
+    page = (tmp_path / "run.html").read_text()
+    assert "happy on glyphs" in page
+    assert os.path.getsize(tmp_path / "run.html") < 1e6
+
+
+@pytest.mark.slow
+def test_the_whole_story_of_the_digits(tmp_path):
+    """With the backbone trained as it should be: the number of new digits, and where their images go."""
+    write_digits(tmp_path, each=90)
+    model = tmp_path / "shop.cat"
+    assert say("fit", tmp_path / "labelled", "-o", model, "--backbone", "scratch_vit", "--no-mirror")[0] == 0
+    assert say("discover", model, tmp_path / "inbox")[0] == 0
+    told = catfile.abouts(model)[1]["found"]
+    assert told["count"]["low"] <= 2 <= told["count"]["high"]
+    with open(tmp_path / "shop-2" / "assignments.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    kinds, new = [Path(row["image"]).name[0] for row in rows], {str(i) for i in told["new"]}
+    found = [kind for kind, row in zip(kinds, rows, strict=True) if row["id"] in new]
+    assert np.mean([kind in "67" for kind in found]) > 0.9  # hardly a known digit among the new ones
+    assert len(found) > 0.4 * sum(kind in "67" for kind in kinds)  # so small a backbone leaves many of them unknown
+    assert np.mean([row["class"] == kind for kind, row in zip(kinds, rows, strict=True) if kind not in "67"]) > 0.9
