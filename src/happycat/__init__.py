@@ -1,7 +1,8 @@
 """happycat learns the classes you have labelled, then keeps discovering new ones in unlabelled images."""
 
-__version__ = "0.1.0"
-__all__ = ["Happycat"]
+from happycat.base.version import __version__
+
+__all__ = ["Happycat", "__version__"]
 
 
 def __getattr__(name: str):

@@ -7,7 +7,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 
 from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Tokens, Trunk, check_model
+from happycat.backbone.trunk import Tokens, Trunk
+from happycat.backbone.weights import check_model
 
 SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 3, "num_heads": 4, "num_classes": 0}
 SHAPES = {

@@ -8,16 +8,10 @@ import torch
 from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 
-from happycat.backbone.trunk import (
-    Tokens,
-    Trunk,
-    check_model,
-    fast_precision,
-    initialise,
-    load_model,
-    read_weights,
-    scratch_model,
-)
+from happycat.backbone.config import fast_precision
+from happycat.backbone.scratch import initialise, scratch_model
+from happycat.backbone.trunk import Tokens, Trunk
+from happycat.backbone.weights import check_model, load_model, read_weights
 from happycat.base.errors import HappycatError, InputError, WeightsError
 
 SMALL = {"img_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 0}

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from happycat.backbone import store as tokens
-from happycat.base.display import Display
 from happycat.base.errors import InputError, StorageError
+from happycat.base.progress import SILENT
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import prepare
 from tests.helpers.runs import quick_loop, quick_request, quick_run
@@ -188,13 +188,13 @@ def test_oracle_keeps_the_best_test_epoch_and_resumes(tmp_path):
 
 def test_resume_refuses_other_values(finished):
     with pytest.raises(InputError, match="seed = 0, now it is 1"):
-        prepare(quick_request(finished, resume=True, loop={"seed": 1}), Display(quiet=True))
+        prepare(quick_request(finished, resume=True, loop={"seed": 1}), SILENT)
 
 
 def test_resume_refuses_another_split(finished):
     changed = {"base_classes": 4, "stages": 2, "split_seed": 5}
     with pytest.raises(InputError, match="another split"):
-        prepare(quick_request(finished, resume=True, protocol_values=changed), Display(quiet=True))
+        prepare(quick_request(finished, resume=True, protocol_values=changed), SILENT)
 
 
 def test_a_run_folder_is_not_overwritten(finished):

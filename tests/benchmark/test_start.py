@@ -131,7 +131,7 @@ def test_calm_counts_for_itself(tmp_path):
 
 
 def test_a_stage_with_nothing_new_leaves_the_model_as_it_is(finished, tmp_path, monkeypatch, quick_counter):
-    monkeypatch.setattr("happycat.methods.calm.Calm.count", lambda *_: Count(0, 0, 0, [0, 1], [0.0, -1.0]))
+    monkeypatch.setattr("happycat.methods.calm.method.Calm.count", lambda *_: Count(0, 0, 0, [0, 1], [0.0, -1.0]))
     scores = quick_run(tmp_path / "run", start=finished, method_values=STAGES, loop=AUTO)
     record = Record(tmp_path / "run")
     assert len(record.model(2)["classes"]) == 4

@@ -15,9 +15,10 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from happycat.backbone import embedding as describing
+from happycat.backbone import extraction
 from happycat.cli import research as cli
-from happycat.model import file as catfile
+from happycat.model import file as model_file
+from happycat.model import scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +44,7 @@ def story(tmp_path_factory) -> Path:
     (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
     (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(describing.FROM_NOTHING, "base_epochs", 8)
+        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 8)
         told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     assert told[0] == 0, told[2]
     (folder / "fit.txt").write_text(told[1])
@@ -194,7 +195,7 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
 
 def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, monkeypatch):
     before, described = model.read_bytes(), []
-    features = describing.Describer._features
+    features = extraction.FeatureExtractor._features
 
     def slowly(self, pictures, views):
         described.append(len(pictures))
@@ -202,8 +203,8 @@ def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, m
             raise KeyboardInterrupt
         return features(self, pictures, views)
 
-    monkeypatch.setattr(describing, "CHUNK", 100)
-    monkeypatch.setattr(describing.Describer, "_features", slowly)
+    monkeypatch.setattr(extraction, "CHUNK", 100)
+    monkeypatch.setattr(extraction.FeatureExtractor, "_features", slowly)
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 130
     assert model.read_bytes() == before
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
@@ -241,7 +242,7 @@ def test_a_model_that_was_cut_off_names_its_last_good_version(discovered, tmp_pa
     assert code == 2
     assert "its last good version is 1" in err
     assert say("undo", cut)[0] == 0
-    assert catfile.read(cut)[2] == 1
+    assert model_file.read(cut)[2] == 1
 
 
 def test_a_research_run_has_a_page(finished, tmp_path):
@@ -258,7 +259,7 @@ def test_the_whole_story_of_the_digits(tmp_path):
     model = tmp_path / "shop.cat"
     assert say("fit", tmp_path / "labelled", "-o", model, "--backbone", "scratch_vit", "--no-mirror")[0] == 0
     assert say("discover", model, tmp_path / "inbox")[0] == 0
-    told = catfile.abouts(model)[1]["found"]
+    told = model_file.abouts(model)[1]["found"]
     assert told["count"]["low"] <= 2 <= told["count"]["high"]
     with open(tmp_path / "shop-2" / "assignments.csv", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -100,7 +100,7 @@ def test_a_written_split_gives_the_same_images(say, tmp_path):
 
 
 def test_list_names_everything(say):
-    from happycat.backbone.trunk import TESTED
+    from happycat.backbone.weights import TESTED
     from happycat.images.datasets import DATASETS
     from happycat.methods import METHODS
 

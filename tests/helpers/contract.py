@@ -12,8 +12,7 @@ from happycat.backbone.tail import Tail
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.metrics import Accuracy, clustering_accuracy
-from happycat.benchmark.protocol import Subset
-from happycat.images.pictures import ArrayPictures
+from happycat.images.pictures import ArrayPictures, Subset
 from happycat.learning.batches import FreshViews, Labelled, Unlabelled
 from happycat.learning.training import Training
 from happycat.methods import METHODS

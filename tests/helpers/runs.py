@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
-from happycat.backbone.trunk import initialise
-from happycat.base.display import Display
+from happycat.backbone.scratch import initialise
+from happycat.base.progress import SILENT
 from happycat.benchmark.loop import Loop, LoopConfig
 from happycat.benchmark.setup import Request, prepare
 
@@ -36,7 +36,7 @@ def quick_request(out: Path, resume: bool = False, loop: dict | None = None, **c
 
 
 def quick_loop(out: Path, **changes) -> Loop:
-    return prepare(quick_request(out, **changes), Display(quiet=True))
+    return prepare(quick_request(out, **changes), SILENT)
 
 
 def quick_run(out: Path, **changes) -> list[dict]:

@@ -8,9 +8,9 @@ from PIL import Image
 from sklearn.base import clone
 
 from happycat import Happycat
-from happycat.backbone import embedding as describing
 from happycat.base.errors import InputError, StorageError
-from happycat.model import file as catfile
+from happycat.model import file as model_file
+from happycat.model import scratch
 
 DIM, KNOWN = 32, 6
 
@@ -86,7 +86,7 @@ def test_new_classes_are_counted_found_and_known_from_then_on(cat):
 def test_nothing_new_is_an_answer(cat):
     found = cat.discover(clouds(range(KNOWN), each=8, seed=5)[0])
     assert (found.count.number, found.new) == (0, [])
-    assert len(cat.identities_) == KNOWN
+    assert len(cat.registry_) == KNOWN
 
 
 def test_a_number_that_is_told_is_taken(cat):
@@ -129,7 +129,7 @@ def test_a_name_is_kept(grown, tmp_path):
 def test_merged_classes_are_one_and_come_apart_again(grown):
     X, _ = clouds([6, 7], each=10, seed=3)
     merged = grown.merge(6, 7)
-    assert merged.images == grown.identities_.everyone[6].images
+    assert merged.images == grown.registry_.everyone[6].images
     assert set(grown.predict(X)) <= {"class 6", "unknown"}
     with pytest.raises(InputError, match="merged into class 6"):
         grown.name(7, "x")
@@ -168,7 +168,7 @@ def test_identities_last(grown, tmp_path):
     assert new == [9]
     grown.save(tmp_path / "m.cat")
     again = Happycat.load(tmp_path / "m.cat")
-    assert [c.id for c in again.identities_] == [0, 1, 2, 3, 4, 5, 6, 9]
+    assert [c.id for c in again.registry_] == [0, 1, 2, 3, 4, 5, 6, 9]
 
 
 @pytest.mark.parametrize("wrong", [(6,), (6, 6), (6, 99)])
@@ -186,7 +186,7 @@ def test_a_loaded_model_predicts_the_same(cat, grown, tmp_path):
     assert grown.save(path, "once more") == 2
     X, _ = clouds(range(9), each=5, seed=8)
     np.testing.assert_array_equal(Happycat.load(path).predict_proba(X), grown.predict_proba(X))
-    assert catfile.abouts(path)[1]["what"] == "once more"
+    assert model_file.abouts(path)[1]["what"] == "once more"
 
 
 def test_a_model_grows_by_its_classes_only(cat):
@@ -227,7 +227,7 @@ def painter(tmp_path_factory):
             pixels = np.clip(np.array(colour) + random.integers(-20, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"[{c}]" / f"{9 - k}.png")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(describing.FROM_NOTHING, "base_epochs", 5)
+        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 5)
         return Happycat("scratch_vit").fit(folder), folder
 
 

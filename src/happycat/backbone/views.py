@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from torchvision.transforms.v2 import functional as F
 
 from happycat.base.errors import HappycatError
 from happycat.images.pictures import CROP_SHARE, Pictures
+
+DEFAULT_WORKERS = min(8, max(1, (os.cpu_count() or 1) // 2))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What every layer stands on: errors, configs, atomic files, seeds, metrics, progress."""

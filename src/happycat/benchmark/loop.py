@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,23 +14,23 @@ from torch.nn.functional import normalize
 
 from happycat.backbone.store import Recipe, TokenStore, affordable_views
 from happycat.backbone.trunk import Trunk
-from happycat.backbone.views import ViewPlan
+from happycat.backbone.views import DEFAULT_WORKERS, ViewPlan
 from happycat.base.config import Checked, choice, setting
-from happycat.base.display import Display
 from happycat.base.errors import InputError
 from happycat.base.metrics import clustering_accuracy, score_stage
+from happycat.base.progress import Progress
+from happycat.base.seeding import seeded
 from happycat.benchmark.loggers import Logs, open_logs
-from happycat.benchmark.protocol import Split, Subset, labelled_pictures, test_pictures, unlabelled_pictures
+from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.benchmark.record import Record, prediction_rows
 from happycat.images.datasets import Images
+from happycat.images.pictures import Subset
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.clustering import silhouettes
 from happycat.learning.training import Epoch, Training
 from happycat.methods import Method
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
-
-DEFAULT_WORKERS = min(8, max(1, (os.cpu_count() or 1) // 2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +62,15 @@ class LoopConfig(Checked):
 PACE = ("until", "tokens", "keep_tokens", "workers", "log", "checkpoint_seconds")
 
 
-def seeded(*parts) -> torch.Generator:
-    """A generator whose stream depends on `parts` and nothing else."""
-    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=7).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
-
-
 def stage_name(stage: int) -> str:
     return f"Stage {stage}" if stage else "Stage-0"
+
+
+def stage_line(stage: int, scores: dict) -> str:
+    """A finished stage in one line."""
+    groups = [(name, scores[name.lower()]) for name in ("All", "Old", "New")]
+    shown = groups if scores["new"] is not None else groups[:1]
+    return f"{stage_name(stage)}: " + "   ".join(f"{name} {value:.1f}" for name, value in shown)
 
 
 class Loop:
@@ -88,13 +86,13 @@ class Loop:
         method: Method,
         record: Record,
         config: LoopConfig,
-        display: Display,
+        progress: Progress,
         start: Record | None = None,
     ):
         """`start` is a run whose Stage-0 takes the place of this one's."""
         self.images, self.split, self.record, self.start = images, split, record, start
         self.trunk, self.scratch, self.method = trunk, scratch, method
-        self.config, self.display = config, display
+        self.config, self.progress = config, progress
         self.device = trunk.mean.device
         self.plan = ViewPlan(
             image_size=trunk.image_size, crop_share=images.crop_share, mirror=images.mirror, seed=config.view_seed
@@ -178,10 +176,10 @@ class Loop:
             pictures, new = self._pictures(stage), self.split.num_seen(0) if stage == 0 else self.split.num_new(stage)
             line = f"{stage_name(stage)}: {new} {'new' if stage else 'labelled'} classes, {len(pictures)} images"
             if self.config.fresh_views or self._trains_trunk(stage):
-                self.display.note(f"{line}, fresh views")
+                self.progress.message(f"{line}, fresh views")
             else:
                 recipe = self._store(pictures, self.config.views).recipe
-                self.display.note(f"{line} × {recipe.views + 1} views, {recipe.total_bytes / 1e9:.2f} GB of tokens")
+                self.progress.message(f"{line} × {recipe.views + 1} views, {recipe.total_bytes / 1e9:.2f} GB of tokens")
 
     def _store(self, pictures: Subset, views: int) -> TokenStore:
         """The store of these pictures, with as many views as the budget allows (0: the centre view only)."""
@@ -196,8 +194,8 @@ class Loop:
         if fresh or self.config.fresh_views:
             return FreshViews(self.trunk, pictures, self.plan, self.config.workers)
         store = self._store(pictures, views)
-        with self.display.bar(f"{title}: tokens", len(pictures)) as advance:
-            store.fill(self.trunk, pictures, self.plan, self.config.workers, advance)
+        advance = self.progress.step(f"{title}: tokens", len(pictures))
+        store.fill(self.trunk, pictures, self.plan, self.config.workers, advance)
         return StoredViews(store, self.device)
 
     def _forget(self, pictures: Subset, views: int) -> None:
@@ -215,18 +213,18 @@ class Loop:
             number = self.count.number if self.count else self.split.num_new(stage)
             epochs = self.method.discover(served, number, training) if number else ()
         saved = time.monotonic()
-        with self._epoch_bar(stage) as tell:
-            for epoch in epochs:
-                more = {}
-                if self.config.select == "oracle":
-                    more["test_all"] = self._test_accuracy(stage)
-                    if more["test_all"] > self._best_so_far(stage):
-                        training.keep()
-                self.logs.epoch(self.record.epoch(stage, epoch.number, epoch.terms, **more))
-                tell(epoch)
-                if time.monotonic() - saved >= self.config.checkpoint_seconds:
-                    self.record.save_checkpoint(stage, training.state)
-                    saved = time.monotonic()
+        show = self._epoch_step(stage)
+        for epoch in epochs:
+            more = {}
+            if self.config.select == "oracle":
+                more["test_all"] = self._test_accuracy(stage)
+                if more["test_all"] > self._best_so_far(stage):
+                    training.keep()
+            self.logs.epoch(self.record.epoch(stage, epoch.number, epoch.terms, **more))
+            show(epoch)
+            if time.monotonic() - saved >= self.config.checkpoint_seconds:
+                self.record.save_checkpoint(stage, training.state)
+                saved = time.monotonic()
 
     def _learn_labelled(self, served: Labelled, training: Training) -> Iterator[Epoch]:
         if self.start is None:
@@ -234,17 +232,17 @@ class Loop:
         self.trunk.freeze()
         yield from self.method.rehearse(served, training)
 
-    @contextmanager
-    def _epoch_bar(self, stage: int) -> Iterator:
-        with self.display.bar(f"{stage_name(stage)}: {'discovering' if stage else 'training'}", None) as advance:
-            number = 0
+    def _epoch_step(self, stage: int) -> Callable[[Epoch], None]:
+        """Begin the progress of a stage's epochs; call what it returns with each one that is over."""
+        advance = self.progress.step(f"{stage_name(stage)}: {'discovering' if stage else 'training'}")
+        number = 0
 
-            def tell(epoch):
-                nonlocal number
-                advance(epoch.number - number, total=epoch.total, loss=sum(epoch.terms.values()))
-                number = epoch.number
+        def tell(epoch: Epoch) -> None:
+            nonlocal number
+            advance(epoch.number - number, total=epoch.total, loss=sum(epoch.terms.values()))
+            number = epoch.number
 
-            yield tell
+        return tell
 
     def _best_so_far(self, stage: int) -> float:
         """The best test accuracy among this stage's recorded epochs (for --select oracle)."""
@@ -271,7 +269,7 @@ class Loop:
                 self._teach_counter(0, self._served(0))
             found = self.counter.count(served, most, seeded(self.config.seed, stage, "count"))
         between = "" if found.low == found.high else f", between {found.low} and {found.high}"
-        self.display.note(f"{stage_name(stage)}: {found.number} new classes estimated{between}")
+        self.progress.message(f"{stage_name(stage)}: {found.number} new classes estimated{between}")
         return found
 
     def _counter(self) -> Calm | None:
@@ -352,7 +350,7 @@ class Loop:
             ],
         )
         self.logs.stage(stage, scores)
-        self.display.stage(stage_name(stage), scores)
+        self.progress.message(stage_line(stage, scores))
 
     def _describe(self, stage: int) -> dict:
         """The model in words: its classes with their stable ids, its values, its trunk."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import happycat
 from happycat.base.errors import InputError
 from happycat.base.metrics import score_run
+from happycat.base.version import __version__
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.report.html import Curve, Number, Page
@@ -32,18 +32,10 @@ def run_page(records: Sequence[Record]) -> Page:
         title=" · ".join(curve.name for curve in curves),
         sentence=sentence,
         made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
-        version=happycat.__version__,
+        version=__version__,
         curves=curves,
-        number=number_of(last),
+        number=Number.of(last),
     )
-
-
-def number_of(count: dict | None) -> Number | None:
-    """A recorded estimate as the page shows it."""
-    if count is None:
-        return None
-    lists = {"numbers": tuple(count["numbers"]), "curve": tuple(count["curve"])}
-    return Number(number=count["number"], low=count["low"], high=count["high"], told=False, **lists)
 
 
 def _curve(record: Record) -> Curve:

@@ -10,7 +10,7 @@ import numpy as np
 from happycat.base.config import Checked, setting
 from happycat.base.disk import read_json, write_json
 from happycat.base.errors import InputError
-from happycat.images.pictures import Images, Pictures
+from happycat.images.pictures import Images, Pictures, Subset
 
 FORMAT = 1
 
@@ -178,31 +178,6 @@ class _Drawer:
             return [self.pool[i] for i in chosen]
         remaining = self.protocol.stages - stage + 1
         return self._take(min(self.num_old, -(-len(self.pool) // remaining)))
-
-
-class Subset(Pictures):
-    """Some of the pictures, in a given order."""
-
-    def __init__(self, pictures: Pictures, keys: list[str]):
-        super().__init__(keys)
-        self.pictures = pictures
-        place = {key: i for i, key in enumerate(pictures.keys)}
-        try:
-            self.places = [place[key] for key in keys]
-        except KeyError as error:
-            raise InputError(
-                f"the split names image {error}, which the data set does not have; is it another version of it?"
-            ) from None
-
-    def read(self, i: int):
-        return self.pictures.read(self.places[i])
-
-    def stamp(self, i: int) -> int:
-        return self.pictures.stamp(self.places[i])
-
-    @property
-    def source(self) -> str:
-        return self.pictures.source
 
 
 def labelled_pictures(images: Images, split: Split) -> tuple[Subset, np.ndarray]:

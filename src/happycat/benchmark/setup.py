@@ -11,21 +11,18 @@ from pathlib import Path
 
 import torch
 
-import happycat
-from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import SCRATCH, Trunk, fast_precision, load_model, scratch_model
-from happycat.base.allocator import keep_freed_memory
-from happycat.base.display import Display
+from happycat.backbone.config import BackboneConfig, build
+from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
+from happycat.base.progress import Progress
+from happycat.base.version import __version__
 from happycat.benchmark.loggers import check_logs
-from happycat.benchmark.loop import Loop, LoopConfig, seeded
+from happycat.benchmark.loop import Loop, LoopConfig
 from happycat.benchmark.protocol import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.benchmark.record import Record
 from happycat.images import datasets as images
 from happycat.images.pictures import ArrayPictures, Images
 from happycat.methods import FLAVOURS, METHODS, Method, MethodConfig
-
-PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,33 +38,29 @@ class Request:
     protocol_values: dict = field(default_factory=dict)
     class_order: str | None = None
     split: Path | None = None
-    backbone: str | None = None
-    weights: Path | None = None
-    image_size: int | None = None
-    precision: str | None = None
-    device: str = "auto"
+    backbone: BackboneConfig = field(default_factory=BackboneConfig)  # without a name: the data set's usual one
     out: Path
     resume: bool = False
     start: Path | None = None  # a run whose Stage-0 is taken
     loop: LoopConfig = field(default_factory=LoopConfig)
 
 
-def prepare(request: Request, display: Display) -> Loop:
+def prepare(request: Request, progress: Progress) -> Loop:
     """A loop over a new run folder, or, to resume, over the one that is there."""
     data = images.load(request.dataset, root=request.root, **request.dataset_options)
     method_class, config = method_config(request.method, request.flavour, data.name, request.method_values)
     split = the_split(request, data)
     check_split(split, config.batch_size)
-    backbone = request.backbone or default_backbone(data)
+    backbone = chosen_backbone(request.backbone, data)
     loop = request.loop
     check_logs(loop.log)
-    trunk, tail = build(request, backbone)
-    if backbone in SCRATCH:
+    trunk, tail = build(backbone, request.loop.seed)
+    if backbone.from_scratch:
         loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
     start = None
     if request.start is not None:
         start = Record(request.start)
-        config = check_start(start, method_class, config, request.method_values, split, trunk, backbone in SCRATCH)
+        config = check_start(start, method_class, config, request.method_values, split, trunk, backbone.from_scratch)
     about = describe(request, config, data, trunk, loop, start)
     record = Record.open(request.out, about, split, request.resume)
     if start and not method_class.rehearses and not record.stage_scores():
@@ -76,11 +69,11 @@ def prepare(request: Request, display: Display) -> Loop:
         images=data,
         split=split,
         trunk=trunk,
-        scratch=backbone in SCRATCH,
+        scratch=backbone.from_scratch,
         method=method_class(tail, config).to(trunk.mean.device),
         record=record,
         config=loop,
-        display=display,
+        progress=progress,
         start=start,
     )
 
@@ -141,47 +134,12 @@ def the_split(request: Request, data: Images) -> Split:
     return make_split(data, protocol, order)
 
 
-def default_backbone(data: Images) -> str:
-    """A small ViT from scratch for pictures of a few pixels, the paper's backbone for the rest."""
+def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:
+    """The backbone asked for; without a name, the paper's, or a small ViT from scratch for pictures of a few pixels."""
+    if asked.name:
+        return asked
     tiny = isinstance(data.train, ArrayPictures) and not data.mirror
-    return "scratch_vit" if tiny else "vit_base_patch16_224.dino"
-
-
-def build(request: Request, backbone: str) -> tuple[Trunk, Tail]:
-    """The backbone, cut into its trunk and its tail, on the device."""
-    keep_freed_memory()
-    device = choose_device(request.device)
-    if backbone in SCRATCH:
-        if request.weights is not None:
-            raise InputError(f"{backbone} is trained from nothing: --weights has no meaning for it")
-        model = scratch_model(backbone, request.image_size, seeded(request.loop.seed, "scratch"))
-        mean, std, precision = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), torch.float32
-    else:
-        model = load_model(backbone, request.weights, request.image_size)
-        mean, std = model.pretrained_cfg["mean"], model.pretrained_cfg["std"]
-        precision = choose_precision(request.precision, device)
-    tail = Tail(model)
-    return Trunk(model, backbone, mean, std, precision).to(device), tail.to(device)
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of that name; `auto` takes the fastest there is."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device {name!r} is not there; use --device auto") from error
-    return device
-
-
-def choose_precision(name: str | None, device: torch.device) -> torch.dtype:
-    if name is None:
-        return fast_precision(device)
-    if name not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {name!r}")
-    return PRECISIONS[name]
+    return replace(asked, name="scratch_vit" if tiny else "vit_base_patch16_224.dino")
 
 
 def describe(
@@ -190,7 +148,7 @@ def describe(
     """What goes into run.json; `numbers` is what must not change when a run is resumed."""
     packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
     return {
-        "happycat": happycat.__version__,
+        "happycat": __version__,
         "numbers": {
             "method": request.method,
             "config": asdict(config),
@@ -203,7 +161,7 @@ def describe(
             "start": start.model(0)["sha256"] if start else None,
         },
         "flavour": request.flavour,
-        "weights": str(request.weights) if request.weights else None,
+        "weights": str(request.backbone.weights) if request.backbone.weights else None,
         "device": str(trunk.mean.device),
         "threads": torch.get_num_threads(),
         "cpu_count": os.cpu_count(),

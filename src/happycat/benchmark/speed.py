@@ -17,13 +17,14 @@ from rich.table import Table
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
+from happycat.backbone.config import BackboneConfig, choose_device, choose_precision
 from happycat.backbone.store import TRUNK_BATCH, Recipe, TokenStore
 from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Trunk, check_model, create_model
+from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
-from happycat.base.display import Display
-from happycat.benchmark.setup import choose_device, choose_precision
+from happycat.base.progress import Progress
 from happycat.images.pictures import ArrayPictures, FilePictures
 from happycat.learning import losses
 from happycat.learning.batches import FreshViews, StoredViews, Unlabelled
@@ -38,38 +39,37 @@ IMAGES = 4 * BATCH
 
 
 def measure_speed(
-    backbone: str,
-    image_size: int | None,
-    precision: str | None,
-    device: str,
+    config: BackboneConfig,
     seconds: float,
-    display: Display,
+    progress: Progress,
 ) -> dict:
     """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
     keep_freed_memory()
-    place = choose_device(device)
-    model = create_model(backbone, pretrained=False, image_size=image_size)
+    place, backbone = choose_device(config.device), config.name
+    model = create_model(backbone, pretrained=False, image_size=config.image_size)
     check_model(model, backbone)
     whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
-    trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(precision, place)).to(place)
+    trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(config.precision, place)).to(place)
     pictures = _noise(trunk.image_size)
     plan = ViewPlan(image_size=trunk.image_size)
-    display.note(f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}")
+    progress.message(
+        f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}"
+    )
 
-    display.note("the trunk, and the matrix multiply that bounds it")
+    progress.message("the trunk, and the matrix multiply that bounds it")
     extraction = _trunk_speed(trunk, pictures, seconds)
     share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
     loading = _loader_speed(plan, seconds)
-    display.note("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
+    progress.message("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
     plain = _reference_steps(whole, pictures, place)
     before = _rate(plain, seconds / 2, warm_up=1)
-    display.note("(b) fresh views: one trunk pass a view")
+    progress.message("(b) fresh views: one trunk pass a view")
     one_batch = ArrayPictures(pictures.pixels[:BATCH])
     fresh = _rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, workers=1)), seconds, warm_up=0)
-    display.note("(c) cached tokens")
+    progress.message("(c) cached tokens")
     with _stored(trunk, pictures, plan) as views:
         cached = _rate(_happy_steps(tail, views), seconds)
-    display.note("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
+    progress.message("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
     reference = (before + _rate(plain, seconds / 2, warm_up=0)) / 2
     return {
         "backbone": backbone,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 import typer
 
+from happycat.backbone.config import BackboneConfig
 from happycat.base.errors import InputError
 from happycat.methods import METHODS
 
@@ -71,6 +73,13 @@ def given(values: dict, *configs: type) -> dict:
 def method_values(values: dict) -> dict:
     """Those of the values that belong to any method and were given; one that the method lacks is its user's mistake."""
     return given(values, *(config for _, config in METHODS.values()))
+
+
+def backbone_config(
+    name: str | None, weights: Path | None, image_size: int | None, precision: str | None, device: str
+) -> BackboneConfig:
+    """The backbone that the flags ask for."""
+    return BackboneConfig(name=name or "", weights=weights, image_size=image_size, precision=precision, device=device)
 
 
 def dataset_options(pairs: list[str] | None, download: bool) -> dict[str, str | bool]:

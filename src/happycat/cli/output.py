@@ -9,11 +9,11 @@ import sys
 from rich.table import Table
 from rich.text import Text
 
-from happycat.model.estimator import Assigned, Fitted, Found, Happycat
+from happycat.model.estimator import Assignment, Discovery, FitReport, Happycat
 from happycat.model.page import about_classes
 
 
-def fitted_table(fitted: Fitted) -> Table:
+def fitted_table(fitted: FitReport) -> Table:
     table = Table(title=f"{fitted.images} images, {len(fitted.by_class)} classes", title_justify="left")
     table.add_column("class")
     table.add_column("held-out accuracy", justify="right")
@@ -22,7 +22,7 @@ def fitted_table(fitted: Fitted) -> Table:
     return table
 
 
-def found_table(cat: Happycat, found: Found) -> Table:
+def found_table(cat: Happycat, found: Discovery) -> Table:
     table = Table(title_justify="left")
     for column, justify in (
         ("id", "right"),
@@ -41,7 +41,7 @@ def found_table(cat: Happycat, found: Found) -> Table:
     return table
 
 
-def found_sentence(found: Found) -> str:
+def found_sentence(found: Discovery) -> str:
     count = found.count
     between = "" if count is None or count.low == count.high else f" (between {count.low} and {count.high})"
     number = len(found.new)
@@ -49,7 +49,7 @@ def found_sentence(found: Found) -> str:
     return f"{len(found.assigned)} images: {news}{between}; {found.unsure} images it is unsure about"
 
 
-def print_rows(rows: list[Assigned], as_json: bool, as_csv: bool) -> None:
+def print_rows(rows: list[Assignment], as_json: bool, as_csv: bool) -> None:
     if as_json:
         for row in rows:
             told = {"image": row.image, "id": row.id, "class": row.label, "probability": round(row.probability, 6)}

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +14,16 @@ import typer
 from rich.table import Table
 
 from happycat.base.disk import storage_errors
-from happycat.base.display import Display
-from happycat.base.display import results as out
 from happycat.base.errors import InputError
 from happycat.benchmark.page import run_page
 from happycat.benchmark.record import Record
+from happycat.cli.display import Display
+from happycat.cli.display import results as out
 from happycat.cli.flags import DeviceOption, PrecisionOption, SizeOption
 from happycat.cli.output import fitted_table, found_sentence, found_table, print_rows
 from happycat.images.collecting import write_skipped
-from happycat.model import file as catfile
-from happycat.model.estimator import BACKBONE, Found, Happycat, Tell
+from happycat.model import file as model_file
+from happycat.model.estimator import BACKBONE, Discovery, Happycat
 from happycat.model.export import export_onnx
 from happycat.model.page import found_page, read_page, save_page, with_pictures, write_assignments
 from happycat.model.sorting import link, sort_into
@@ -33,27 +33,6 @@ ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
 WeightsOption = Annotated[Path | None, typer.Option(help="the backbone's weights [those of fit]")]
 WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0)]
-
-
-class Listener(Tell):
-    """Shows a bar for each step of a computation, one after the other."""
-
-    def __init__(self, display: Display, stack: ExitStack):
-        self.display, self.stack = display, stack
-
-    def steps(self, title: str, total: int | None = None) -> Callable[[int], None]:
-        self.stack.close()
-        return self.stack.enter_context(self.display.bar(title, total))
-
-    def note(self, text: str) -> None:
-        self.stack.close()
-        self.display.note(text)
-
-
-@contextmanager
-def listening():
-    with ExitStack() as stack:
-        yield Listener(Display(), stack)
 
 
 @contextmanager
@@ -89,8 +68,8 @@ def fit(
         mirror=mirror,
         seed=seed,
     )
-    with listening() as tell, keeping(model) as kept:
-        cat.fit(labelled, tell=tell, kept=kept)
+    with Display() as progress, keeping(model) as cache_dir:
+        cat.fit(labelled, progress=progress, cache_dir=cache_dir)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
     _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
@@ -115,21 +94,21 @@ def discover(
     """Find new classes among unlabelled images; the model learns them as a new version."""
     if new != "auto" and not new.isdigit():
         raise InputError(f"--new is a number or auto, not {new!r}")
-    with catfile.changing(model), listening() as tell, keeping(model) as kept:
-        number = catfile.read_parts(model).num_versions + 1
+    with model_file.changing(model), Display() as progress, keeping(model) as cache_dir:
+        number = model_file.read_parts(model).num_versions + 1
         cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
-        found = cat.discover(inbox, "auto" if new == "auto" else int(new), tell=tell, kept=kept)
+        found = cat.discover(inbox, "auto" if new == "auto" else int(new), progress=progress, cache_dir=cache_dir)
         folder = folder or model.with_name(f"{model.stem}-{number}")
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        tell.steps("drawing the page")
+        progress.step("drawing the page")
         write_assignments(folder / "assignments.csv", found.assigned)
         what = f"discover {inbox}"
         page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
         save_page(page, found.pictures.root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        catfile.append(model, cat.part(what, more))
+        model_file.append(model, cat.part(what, more))
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -159,8 +138,8 @@ def predict(
     if not paths:
         raise InputError("nothing came through the pipe; give images or folders")
     cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
-    with listening() as tell:
-        rows = cat.assign(paths, tell=tell)
+    with Display() as progress:
+        rows = cat.assign(paths, progress=progress)
     for skipped in cat.skipped_:
         print(f"happycat: {skipped.path}: {skipped.reason}", file=sys.stderr)
     print_rows(rows, as_json, as_csv)
@@ -201,8 +180,8 @@ def drop(model: ModelArgument, which: ClassArgument) -> None:
 
 def undo(model: ModelArgument) -> None:
     """Go back to the version before."""
-    with catfile.changing(model):
-        number = catfile.go_back(model)
+    with model_file.changing(model):
+        number = model_file.go_back(model)
     out.print(f"{model} is at version {number} again")
 
 
@@ -211,8 +190,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Show a model's classes, its versions, and what it holds."""
-    base, version, number = catfile.read(model)
-    history = catfile.abouts(model)
+    base, version, number = model_file.read(model)
+    history = model_file.abouts(model)
     if as_json:
         told = {"version": number, "backbone": base.about["backbone"], "classes": version.about["classes"]}
         print(json.dumps(told, indent=1))
@@ -243,8 +222,8 @@ def export(
 ) -> None:
     """Write a model as one ONNX file: images in, class and probability out."""
     cat = Happycat.load(model, weights=weights, precision="fp32", device="cpu")
-    with listening() as tell:
-        tell.steps("exporting")
+    with Display() as progress:
+        progress.step("exporting")
         difference = export_onnx(cat, onnx)
     out.print(
         f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})",
@@ -261,7 +240,7 @@ def report(
     if what[0].is_dir():
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        folders = [about["results"] for about in catfile.abouts(what[0]) if about.get("results")]
+        folders = [about["results"] for about in model_file.abouts(what[0]) if about.get("results")]
         saved = Path(folders[-1]) / "page.json" if folders else None
         if saved is None or not saved.exists():
             where = f"{saved} is gone" if saved else "it has discovered nothing yet"
@@ -272,10 +251,10 @@ def report(
 
 
 def _history(model: Path) -> list[tuple[int, str, str]]:
-    return [(i, about["when"], about["what"]) for i, about in enumerate(catfile.abouts(model), 1)]
+    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.abouts(model), 1)]
 
 
-def _summary(found: Found) -> dict:
+def _summary(found: Discovery) -> dict:
     """What a version of the model remembers of the discovery that made it."""
     return {
         "images": len(found.assigned),
@@ -289,10 +268,10 @@ def _summary(found: Found) -> dict:
 
 def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
     """A person's correction, as the next version."""
-    with catfile.changing(model):
+    with model_file.changing(model):
         cat = Happycat.load(model)
         said = change(cat)
-        number = catfile.append(model, cat.part(what))
+        number = model_file.append(model, cat.part(what))
     out.print(f"{said} (version {number})", soft_wrap=True)
 
 

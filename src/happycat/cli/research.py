@@ -17,15 +17,13 @@ import torch
 import typer
 from rich.table import Table
 
-import happycat
-from happycat.backbone.embedding import FROM_NOTHING
 from happycat.backbone.store import delete_stores
-from happycat.backbone.trunk import TESTED
+from happycat.backbone.weights import TESTED
 from happycat.base.disk import write_json
-from happycat.base.display import Display, scores_table
-from happycat.base.display import results as out
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.metrics import score_run
+from happycat.base.progress import SILENT
+from happycat.base.version import __version__
 from happycat.benchmark import drawings as report
 from happycat.benchmark.loop import LoopConfig
 from happycat.benchmark.paper.catalogue import catalogue
@@ -36,10 +34,13 @@ from happycat.benchmark.protocol import Protocol, plan_text
 from happycat.benchmark.setup import Request, prepare, the_split
 from happycat.benchmark.speed import measure_speed, speed_table
 from happycat.cli import practitioner as practice
+from happycat.cli.display import Display, scores_table
+from happycat.cli.display import results as out
 from happycat.cli.flags import (
     DeviceOption,
     PrecisionOption,
     SizeOption,
+    backbone_config,
     dataset_options,
     given,
     method_values,
@@ -48,6 +49,7 @@ from happycat.cli.flags import (
 from happycat.images.datasets import DATASETS
 from happycat.images.datasets import load as load_images
 from happycat.methods import METHODS
+from happycat.model.scratch import FROM_SCRATCH
 
 app = typer.Typer(
     add_completion=False,
@@ -57,7 +59,7 @@ app = typer.Typer(
 )
 
 # What differs from Happy's own values
-DEMO = {**FROM_NOTHING, "rate": 0.03, "epochs": 60}
+DEMO = {**FROM_SCRATCH, "rate": 0.03, "epochs": 60}
 
 
 def main() -> None:
@@ -74,7 +76,7 @@ def main() -> None:
 
 def show_version(wanted: bool) -> None:
     if wanted:
-        print(f"happycat {happycat.__version__}")
+        print(f"happycat {__version__}")
         raise typer.Exit
 
 
@@ -133,11 +135,7 @@ def bench(
             protocol_values=given(values, Protocol),
             class_order=class_order,
             split=split,
-            backbone=backbone,
-            weights=weights,
-            image_size=image_size,
-            precision=precision,
-            device=device,
+            backbone=backbone_config(backbone, weights, image_size, precision, device),
             out=out_folder or Path("runs") / f"{method}-{Path(dataset).name}",
             resume=resume,
             start=start,
@@ -171,8 +169,7 @@ def demo(
 def run(request: Request) -> None:
     """Run it, print the table, draw the pictures."""
     started = time.monotonic()
-    display = Display()
-    with interruptible("the same command with --resume goes on from here"):
+    with interruptible("the same command with --resume goes on from here"), Display() as display:
         loop = prepare(request, display)
         with loop.record:
             scores = loop.run()
@@ -244,11 +241,7 @@ def paper(
         dataset_options=dataset_options(option, download),
         protocol_values=given(values, Protocol),
         class_order=class_order,
-        backbone=backbone,
-        weights=weights,
-        image_size=image_size,
-        precision=precision,
-        device=device,
+        backbone=backbone_config(backbone, weights, image_size, precision, device),
         out=out_folder,
         loop=LoopConfig(**loop),
     )
@@ -261,12 +254,11 @@ def paper(
         out_folder,
         {setting.data.name: paper_dataset or setting.data.name for setting in settings},
     )
-    display = Display()
     for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
         out.print(line, soft_wrap=True)
     if plan:
         return
-    with interruptible("the same command goes on from here"):
+    with interruptible("the same command goes on from here"), Display() as display:
         study.carry_out(jobs, display)
         made = experiment.report(study.results())
     deliver(made, results or out_folder / "results")
@@ -365,7 +357,9 @@ def speed(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure training throughput: the reference step, fresh views, cached tokens."""
-    figures = measure_speed(backbone, image_size, precision, device, seconds, Display(quiet=as_json))
+    config = backbone_config(backbone, None, image_size, precision, device)
+    with Display() as display:
+        figures = measure_speed(config, seconds, SILENT if as_json else display)
     if as_json:
         out.print_json(data=figures)
     else:

@@ -77,6 +77,31 @@ class ArrayPictures(Pictures):
         return f"{zlib.crc32(np.ascontiguousarray(self.pixels)):08x}"
 
 
+class Subset(Pictures):
+    """Some of the pictures, in a given order."""
+
+    def __init__(self, pictures: Pictures, keys: list[str]):
+        super().__init__(keys)
+        self.pictures = pictures
+        place = {key: i for i, key in enumerate(pictures.keys)}
+        try:
+            self.places = [place[key] for key in keys]
+        except KeyError as error:
+            raise InputError(
+                f"the split names image {error}, which the data set does not have; is it another version of it?"
+            ) from None
+
+    def read(self, i: int) -> Image.Image:
+        return self.pictures.read(self.places[i])
+
+    def stamp(self, i: int) -> int:
+        return self.pictures.stamp(self.places[i])
+
+    @property
+    def source(self) -> str:
+        return self.pictures.source
+
+
 @dataclass(frozen=True, kw_only=True)
 class Images:
     """A data set: train and test pictures with their labels, and the protocol it is usually run with.

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from happycat.backbone.store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
-from happycat.benchmark.protocol import Subset
-from happycat.images.pictures import Pictures
+from happycat.images.pictures import Pictures, Subset
 
 EVALUATION_BATCH = 128
 

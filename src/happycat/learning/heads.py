@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from happycat.backbone.trunk import initialise
+from happycat.backbone.scratch import initialise
 
 
 class CosineClassifier(nn.Module):

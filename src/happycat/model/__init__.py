@@ -1,0 +1,1 @@
+"""For practitioners: the estimator, its class registry, the model file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,24 +13,25 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-import happycat
-from happycat.backbone.embedding import CENTRE, VIEWS, Describer
+from happycat.backbone.config import BackboneConfig
+from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
-from happycat.base.display import duration
 from happycat.base.errors import InputError
-from happycat.benchmark.loop import seeded
-from happycat.benchmark.protocol import Subset
+from happycat.base.progress import SILENT, Progress, duration
+from happycat.base.seeding import seeded
+from happycat.base.version import __version__
 from happycat.images.collecting import Gathered, Skipped
-from happycat.images.pictures import FilePictures, Pictures
+from happycat.images.pictures import FilePictures, Pictures, Subset
 from happycat.images.sources import Source, VectorRows, given, given_labelled
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
-from happycat.methods.calm.calibration import least_familiar
+from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
-from happycat.model import file as catfile
+from happycat.model import file as model_file
 from happycat.model.file import Part
-from happycat.model.registry import Identities, Identity
+from happycat.model.registry import ClassEntry, ClassRegistry
+from happycat.model.scratch import train_from_scratch
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 VECTORS = "vectors"  # stands for a backbone where features are given
@@ -39,18 +40,7 @@ HELD_OUT = 0.2  # of a class's images that tell how good the model is, before th
 SURE = 0.5  # the probability from which an image is not doubtful
 
 
-class Tell:
-    """Whom a long computation tells how far it is: nobody."""
-
-    def steps(self, title: str, total: int | None = None) -> Callable[[int], None]:
-        """A step begins; what it gives is to be called with the number of things done."""
-        return lambda number: None
-
-    def note(self, text: str) -> None:
-        """Something to say."""
-
-
-class Assigned(NamedTuple):
+class Assignment(NamedTuple):
     """Where an image went: a class's id, or None where no class fits; how probable; whether that is doubtful."""
 
     image: str
@@ -61,7 +51,7 @@ class Assigned(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitted:
+class FitReport:
     """What `fit` read and came to: accuracy (%) on images that were held out, by class."""
 
     images: int
@@ -73,10 +63,10 @@ class Fitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Discovery:
     """What `discover` came to: where each image went, which classes are new, and how many there were thought to be."""
 
-    assigned: list[Assigned]
+    assigned: list[Assignment]
     new: list[int]
     count: Count | None  # None: the number was told
     points: Tensor  # the images in the whitened space
@@ -118,26 +108,28 @@ class Happycat(BaseEstimator):
         self.mirror = mirror
         self.seed = seed
 
-    # The verbs. `tell` hears how far they are; what is described is kept in the folder `kept`, should they be killed.
+    # The verbs. `progress` hears how far they are; features are kept in the folder `cache_dir`, should they be killed.
 
-    def fit(self, X: Source, y: Sequence | None = None, *, tell: Tell | None = None, kept: Path | None = None):
+    def fit(
+        self, X: Source, y: Sequence | None = None, *, progress: Progress | None = None, cache_dir: Path | None = None
+    ):
         """Learn the labelled classes: a folder of folders, a CSV file with path and label, or images and labels."""
-        tell = tell or Tell()
-        gathered = given_labelled(X, y, tell.steps("reading"))
+        progress = progress or SILENT
+        gathered = given_labelled(X, y, progress.step("reading"))
         names = sorted(set(gathered.labels))
         if len(names) < 2:
             raise InputError(f"there is one class only ({names[0]}); give at least two, each with its images")
         place = {name: i for i, name in enumerate(names)}
         labels = torch.tensor([place[label] for label in gathered.labels])
-        tell.note(f"{len(labels)} images of {len(names)} classes")
+        progress.message(f"{len(labels)} images of {len(names)} classes")
         judging = held_out(labels, seeded(self.seed, "held out"))
-        learned = self._see(gathered.pictures, labels, ~judging, tell)
-        features = self._features(gathered.pictures, VIEWS, tell, kept)
+        learned = self._see(gathered.pictures, labels, ~judging, progress)
+        features = self._features(gathered.pictures, VIEWS, progress, cache_dir)
         self.calm_ = Calm(Vectors(features.shape[-1]), CalmConfig())
         if learned:
             self.calm_.load_state_dict(learned)
         else:
-            tell.steps("learning")
+            progress.step("learning")
             some = Labelled(VectorViews(features[~judging]), labels[~judging])
             list(self.calm_.fit(some, Training(seeded(self.seed, "fit"))))
         self.fitted_ = self._judged(gathered, names, features[judging][:, :1], labels[judging])
@@ -146,28 +138,28 @@ class Happycat(BaseEstimator):
         return self
 
     def discover(
-        self, X: Source, num_new: int | str = "auto", *, tell: Tell | None = None, kept: Path | None = None
-    ) -> Found:
+        self, X: Source, num_new: int | str = "auto", *, progress: Progress | None = None, cache_dir: Path | None = None
+    ) -> Discovery:
         """Find new classes among unlabelled images; `num_new` is their number, or "auto" to estimate it."""
-        tell = tell or Tell()
-        gathered = given(X, tell.steps("reading"))
-        tell.note(f"{len(gathered.pictures)} images; {len(self.identities_)} classes are known")
-        features = self._features(gathered.pictures, VIEWS, tell, kept)
+        progress = progress or SILENT
+        gathered = given(X, progress.step("reading"))
+        progress.message(f"{len(gathered.pictures)} images; {len(self.registry_)} classes are known")
+        features = self._features(gathered.pictures, VIEWS, progress, cache_dir)
         served, generator = Unlabelled(VectorViews(features)), seeded(self.seed, "discover", self.stage_)
         count = None
         if num_new == "auto":
-            tell.steps("counting new classes")
+            progress.step("counting new classes")
             most = min(max(10, self.calm_.num_classes), len(served) - 1)
             count = self.calm_.count(served, most, generator) if most > 0 else Count(0, 0, 0, [0], [0.0])
             num_new = count.number
         if not isinstance(num_new, int | np.integer) or not 0 <= num_new <= len(served):
             raise InputError(f"{len(served)} images cannot form {num_new} new classes; give a number, or auto")
-        tell.steps("discovering")
+        progress.step("discovering")
         known = self.calm_.num_classes
         list(self.calm_.discover(served, int(num_new), Training(generator)))
         self.stage_ += 1
         points = self.calm_.points(served)
-        return Found(
+        return Discovery(
             new=self._take_up(points, known),
             assigned=self._assigned(gathered.pictures.keys, points),
             count=count,
@@ -177,43 +169,43 @@ class Happycat(BaseEstimator):
             duplicates=len(gathered.duplicates),
         )
 
-    def predict(self, X: Source, *, tell: Tell | None = None) -> np.ndarray:
+    def predict(self, X: Source, *, progress: Progress | None = None) -> np.ndarray:
         """The label of each image's class, or "unknown", in the order of the images."""
-        keys, points = self._every_point(X, tell or Tell())
+        keys, points = self._every_point(X, progress or SILENT)
         return np.array([row.label for row in self._assigned(keys, points)], dtype=object)
 
-    def predict_proba(self, X: Source, *, tell: Tell | None = None) -> np.ndarray:
+    def predict_proba(self, X: Source, *, progress: Progress | None = None) -> np.ndarray:
         """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
-        return self._probabilities(self._every_point(X, tell or Tell())[1])[0].numpy()
+        return self._probabilities(self._every_point(X, progress or SILENT)[1])[0].numpy()
 
-    def assign(self, X: Source, *, tell: Tell | None = None) -> list[Assigned]:
+    def assign(self, X: Source, *, progress: Progress | None = None) -> list[Assignment]:
         """Where each image goes, and how sure that is; what could not be read is in `skipped_`."""
-        keys, points, self.skipped_ = self._points(X, tell or Tell())
+        keys, points, self.skipped_ = self._points(X, progress or SILENT)
         return self._assigned(keys, points)
 
     @property
     def classes_(self) -> np.ndarray:
-        return np.array([c.label for c in self.identities_], dtype=object)
+        return np.array([c.label for c in self.registry_], dtype=object)
 
-    def find(self, which: int | str) -> Identity:
+    def find(self, which: int | str) -> ClassEntry:
         """The class with that id or name."""
-        return self.identities_.find(which)
+        return self.registry_.find(which)
 
-    def name(self, which: int | str, name: str) -> Identity:
+    def name(self, which: int | str, name: str) -> ClassEntry:
         """Give a class its name."""
-        return self.identities_.name(which, name)
+        return self.registry_.name(which, name)
 
-    def merge(self, first: int | str, *others: int | str) -> Identity:
+    def merge(self, first: int | str, *others: int | str) -> ClassEntry:
         """Make one class of several; it keeps the identity of the first."""
-        return self.identities_.merge(first, *others)
+        return self.registry_.merge(first, *others)
 
-    def split(self, which: int | str) -> tuple[Identity, Identity]:
+    def split(self, which: int | str) -> tuple[ClassEntry, ClassEntry]:
         """Make two classes of one; the first keeps the identity. What was merged comes apart."""
-        return self.identities_.split(which, self.calm_.memory)
+        return self.registry_.split(which, self.calm_.memory)
 
-    def drop(self, which: int | str) -> Identity:
+    def drop(self, which: int | str) -> ClassEntry:
         """Give nothing to a class any more, and discover nothing that looks like it."""
-        return self.identities_.drop(which)
+        return self.registry_.drop(which)
 
     # On disk
 
@@ -221,13 +213,13 @@ class Happycat(BaseEstimator):
         """Write the model to a new file, or as the next version to one that is there; gives the version's number."""
         path, version = Path(path), self.part(what, more)
         if path.exists():
-            with catfile.changing(path):
-                return catfile.append(path, version)
-        describer = self.describer()
-        base = {"backbone": VECTORS} if describer is None else describer.about()
+            with model_file.changing(path):
+                return model_file.append(path, version)
+        extractor = self.extractor()
+        base = {"backbone": VECTORS} if extractor is None else extractor.metadata()
         base["weights"] = str(Path(self.weights).resolve()) if self.weights else None
         base["precision"] = self.precision
-        catfile.create(path, Part(base, describer.tensors() if describer else {}), version)
+        model_file.create(path, Part(base, extractor.tensors() if extractor else {}), version)
         return 1
 
     def part(self, what: str, more: dict | None = None) -> Part:
@@ -235,19 +227,19 @@ class Happycat(BaseEstimator):
         about = {
             "what": what,
             "when": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "happycat": happycat.__version__,
-            **self.identities_.about(),
+            "happycat": __version__,
+            **self.registry_.about(),
             "stage": self.stage_,
             "likeness": self.likeness_,
             "seed": self.seed,
             **(more or {}),
         }
-        return Part(about, {**self.calm_.state_dict(), "halves": self.identities_.halves})
+        return Part(about, {**self.calm_.state_dict(), "halves": self.registry_.halves})
 
     @classmethod
     def load(cls, path: str | Path, **values) -> Happycat:
         """The last version of a model file; `values` are the constructor's, such as `weights` or `device`."""
-        base, version, _ = catfile.read(path)
+        base, version, _ = model_file.read(path)
         about = base.about
         remembered = about["weights"] if about["weights"] and Path(about["weights"]).exists() else None
         usual = {
@@ -259,7 +251,7 @@ class Happycat(BaseEstimator):
         }
         cat = cls(about["backbone"], **{**usual, **{k: v for k, v in values.items() if v is not None}})
         tensors = dict(version.tensors)
-        cat.identities_ = Identities.of(version.about, tensors.pop("halves"))
+        cat.registry_ = ClassRegistry.of(version.about, tensors.pop("halves"))
         cat.calm_ = Calm(Vectors(len(tensors["space.mean"])), CalmConfig())
         cat.calm_.load_state_dict(tensors)
         cat.stage_, cat.likeness_ = version.about["stage"], version.about["likeness"]
@@ -268,10 +260,10 @@ class Happycat(BaseEstimator):
 
     # From what is given to points in the whitened space
 
-    def _points(self, X: Source, tell: Tell) -> tuple[list[str], Tensor, list[Skipped]]:
+    def _points(self, X: Source, progress: Progress) -> tuple[list[str], Tensor, list[Skipped]]:
         """The images that can be read, in the order in which they are given, each that is there twice as well."""
-        gathered = given(X, tell.steps("reading"))
-        features = self._features(gathered.pictures, CENTRE, tell)
+        gathered = given(X, progress.step("reading"))
+        features = self._features(gathered.pictures, CENTRE, progress)
         points = self.calm_.points(Unlabelled(VectorViews(features)))
         place = {key: i for i, key in enumerate(gathered.pictures.keys)}
         place |= {key: place[kept] for key, kept in gathered.duplicates.items()}
@@ -281,63 +273,71 @@ class Happycat(BaseEstimator):
         keys += sorted(place.keys() - set(asked)) if listed else list(place)  # what lies in a folder comes last
         return keys, points[[place[key] for key in keys]], gathered.skipped
 
-    def _every_point(self, X: Source, tell: Tell) -> tuple[list[str], Tensor]:
+    def _every_point(self, X: Source, progress: Progress) -> tuple[list[str], Tensor]:
         """All of the images, or an error: what is predicted must not be taken for another's."""
-        keys, points, skipped = self._points(X, tell)
+        keys, points, skipped = self._points(X, progress)
         if skipped:
             first = f"{skipped[0].path}: {skipped[0].reason}"
             raise InputError(f"{len(skipped)} images cannot be read (first: {first}); leave them out, or use assign")
         return keys, points
 
-    def _see(self, pictures: Pictures, labels: Tensor, learned: Tensor, tell: Tell) -> dict[str, Tensor]:
-        """Have a backbone that can describe the pictures. One from nothing is trained, and Calm's state is given."""
-        self._describes = self._base = None
+    def _see(self, pictures: Pictures, labels: Tensor, learned: Tensor, progress: Progress) -> dict[str, Tensor]:
+        """Have a backbone that can embed the pictures. One from scratch is trained, and Calm's state is given."""
+        self._extractor = self._base = None
         if isinstance(pictures, VectorRows):
             self.backbone = VECTORS
-        describer = self.describer()
-        if describer is None or not describer.from_nothing:
+        extractor = self.extractor()
+        if extractor is None or not extractor.from_scratch:
             return {}
         some = Subset(pictures, [key for key, used in zip(pictures.keys, learned, strict=True) if used])
         training = Training(seeded(self.seed, "backbone"))
-        state = describer.train(some, labels[learned], training, tell.steps("training the backbone")).state_dict()
+        advance = progress.step("training the backbone")
+        state = train_from_scratch(extractor, some, labels[learned], training, advance).state_dict()
         return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
 
-    def _features(self, pictures: Pictures, views: tuple[str, ...], tell: Tell, kept: Path | None = None) -> Tensor:
-        describer = self.describer()
-        if isinstance(pictures, VectorRows) != (describer is None):
-            raise InputError(f"the model was made with {'images' if describer else 'vectors'}; give the same")
-        if describer is not None:
-            seconds = describer.seconds(len(pictures) * len(views))
+    def _features(
+        self, pictures: Pictures, views: tuple[str, ...], progress: Progress, cache_dir: Path | None = None
+    ) -> Tensor:
+        extractor = self.extractor()
+        if isinstance(pictures, VectorRows) != (extractor is None):
+            raise InputError(f"the model was made with {'images' if extractor else 'vectors'}; give the same")
+        if extractor is not None:
+            seconds = extractor.seconds(len(pictures) * len(views))
             cut = f"{len(views)} views" if len(views) > 1 else "1 view"
-            tell.note(f"{cut} of each through {self.backbone}: about {duration(seconds)}")
-            return describer.describe(pictures, views, tell.steps("describing", len(pictures)), kept)
+            progress.message(f"{cut} of each through {self.backbone}: about {duration(seconds)}")
+            return extractor.extract(pictures, views, progress.step("extracting features", len(pictures)), cache_dir)
         features = torch.from_numpy(pictures.vectors.astype(np.float32))[:, None]
         if hasattr(self, "calm_") and features.shape[-1] != self.calm_.tail.dim:
             raise InputError(f"the vectors have {features.shape[-1]} numbers, those of the model {self.calm_.tail.dim}")
         return features
 
-    def describer(self) -> Describer | None:
+    def extractor(self) -> FeatureExtractor | None:
         """What turns pictures into features; None for vectors, which are features already."""
         if self.backbone == VECTORS:
             return None
-        if getattr(self, "_describes", None) is None:
-            values = self.get_params()
-            base, name = getattr(self, "_base", None), values.pop("backbone")
-            values["weights"] = Path(self.weights) if self.weights else None
-            self._describes = Describer.of(name, **values)
+        if getattr(self, "_extractor", None) is None:
+            base, name = getattr(self, "_base", None), self.backbone
+            config = BackboneConfig(
+                name=name,
+                weights=Path(self.weights) if self.weights else None,
+                image_size=self.image_size,
+                precision=self.precision,
+                device=self.device,
+            )
+            self._extractor = FeatureExtractor.of(config, workers=self.workers, mirror=self.mirror, seed=self.seed)
             if base and base.tensors:
-                self._describes.load(base.tensors)
-            if base and self._describes.fingerprint() != base.about["fingerprint"]:
+                self._extractor.load(base.tensors)
+            if base and self._extractor.fingerprint() != base.about["fingerprint"]:
                 raise InputError(f"the model was made with other weights of {name}; give the same (--weights FILE)")
-        return self._describes
+        return self._extractor
 
     # What comes of it
 
-    def _judged(self, gathered: Gathered, names: list[str], features: Tensor, labels: Tensor) -> Fitted:
+    def _judged(self, gathered: Gathered, names: list[str], features: Tensor, labels: Tensor) -> FitReport:
         predicted = self.calm_.predict_all(Unlabelled(VectorViews(features))).argmax(1) if len(labels) else labels
         right = (predicted == labels).double() * 100
         accuracy = [right[labels == c].mean().item() for c in range(len(names))]
-        return Fitted(
+        return FitReport(
             images=len(gathered.pictures),
             held_out=len(labels),
             accuracy=right.mean().item() if len(labels) else None,
@@ -350,10 +350,10 @@ class Happycat(BaseEstimator):
         """Learn from the images that were held out, too, and give the classes their identities."""
         self.calm_.relearn(labelled, held)
         points, labels, prototypes = self.calm_.points(labelled), labelled.labels, self.calm_.memory.prototypes
-        self.identities_, self.stage_ = Identities(), 0
+        self.registry_, self.stage_ = ClassRegistry(), 0
         for row, name in enumerate(names):
             members = points[labels == row]
-            self.identities_.add(name, 0, members, prototypes[row], float(self.calm_.familiar))
+            self.registry_.add(name, 0, members, prototypes[row], float(self.calm_.familiar))
         self.likeness_ = float((points * prototypes[labels]).sum(1).mean())
 
     def _take_up(self, points: Tensor, known: int) -> list[int]:
@@ -363,26 +363,28 @@ class Happycat(BaseEstimator):
         for row in range(known, len(prototypes)):
             least, members = float(self.calm_.familiar), nearest == row
             if members.any():  # what was found is less alike than what was labelled
-                least = min(least, least_familiar(cosines[members, None]))
-            new.append(self.identities_.add(None, self.stage_, points[members], prototypes[row], least).id)
+                least = min(least, rejection_threshold(cosines[members, None]))
+            new.append(self.registry_.add(None, self.stage_, points[members], prototypes[row], least).id)
         return new
 
     def _probabilities(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """The probability of each class (N, C), and which of the images no class fits (N,)."""
         cosines = points @ self.calm_.memory.prototypes.T
-        living, place = self.identities_.place()
+        living, place = self.registry_.place()
         shares = (cosines / self.calm_.sharpness).softmax(1)
         classes = torch.zeros(len(points), len(living) + 1).index_add(1, place, shares)
         nearest, row = cosines.max(1)
-        strange = (nearest < torch.tensor(self.identities_.least)[row]) | (place[row] == len(living))
+        strange = (nearest < torch.tensor(self.registry_.least)[row]) | (place[row] == len(living))
         return classes[:, :-1], strange
 
-    def _assigned(self, keys: Sequence[str], points: Tensor) -> list[Assigned]:
+    def _assigned(self, keys: Sequence[str], points: Tensor) -> list[Assignment]:
         probabilities, strange = self._probabilities(points)
         best, place = probabilities.max(1)
-        living = list(self.identities_)
+        living = list(self.registry_)
         return [
-            Assigned(key, None, UNKNOWN, p, True) if odd else Assigned(key, living[c].id, living[c].label, p, p < SURE)
+            Assignment(key, None, UNKNOWN, p, True)
+            if odd
+            else Assignment(key, living[c].id, living[c].label, p, p < SURE)
             for key, p, c, odd in zip(keys, best.tolist(), place.tolist(), strange.tolist(), strict=True)
         ]
 

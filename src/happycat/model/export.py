@@ -25,21 +25,21 @@ class Exported(nn.Module):
 
     def __init__(self, cat: Happycat):
         super().__init__()
-        describer = cat.describer()
-        if describer is None:
+        extractor = cat.extractor()
+        if extractor is None:
             raise InputError("a model of vectors has no images to take in; only a model of images can be exported")
-        self.trunk = copy.deepcopy(describer.trunk).cpu()
+        self.trunk = copy.deepcopy(extractor.trunk).cpu()
         self.trunk.precision = torch.float32
         self.trunk.freeze()
-        self.tail = copy.deepcopy(describer.tail).cpu()
+        self.tail = copy.deepcopy(extractor.tail).cpu()
         self.space = copy.deepcopy(cat.calm_.space)
-        living, place = cat.identities_.place()
+        living, place = cat.registry_.place()
         self.names = [c.label for c in living]
         self.ids = [c.id for c in living]
-        self.image_size, self.crop_share = describer.plan.image_size, describer.plan.crop_share
+        self.image_size, self.crop_share = extractor.plan.image_size, extractor.plan.crop_share
         self.register_buffer("prototypes", cat.calm_.memory.prototypes.clone())
         self.register_buffer("sharpness", cat.calm_.sharpness.clone())
-        self.register_buffer("least", torch.tensor(cat.identities_.least))
+        self.register_buffer("least", torch.tensor(cat.registry_.least))
         self.register_buffer("owner", one_hot(place, len(living) + 1).float())  # the last column: dropped
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:

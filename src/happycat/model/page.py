@@ -19,14 +19,13 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-import happycat
 from happycat.base.disk import read_json, replacing, write_text
 from happycat.base.errors import HappycatError
-from happycat.benchmark.page import number_of
+from happycat.base.version import __version__
 from happycat.images.pictures import FilePictures, Pictures
 from happycat.images.sources import VectorRows
-from happycat.model.estimator import Assigned, Found, Happycat
-from happycat.model.registry import Identity
+from happycat.model.estimator import Assignment, Discovery, Happycat
+from happycat.model.registry import ClassEntry
 from happycat.report.html import Card, Dot, Number, Page
 
 TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class
@@ -40,7 +39,7 @@ class ClassFound(NamedTuple):
     Confidence is their mean probability; coherence, how alike they are: 1 is as alike as those of a labelled class.
     """
 
-    identity: Identity
+    identity: ClassEntry
     new: bool
     members: list[int]
     confidence: float | None
@@ -51,7 +50,7 @@ class ClassFound(NamedTuple):
         return len(self.members)
 
 
-def about_classes(cat: Happycat, found: Found) -> list[ClassFound]:
+def about_classes(cat: Happycat, found: Discovery) -> list[ClassFound]:
     """Every class that an image can be given, the new ones first."""
     rows = found.assigned
     likeness = (found.points @ cat.calm_.memory.prototypes.T).amax(1)
@@ -59,7 +58,7 @@ def about_classes(cat: Happycat, found: Found) -> list[ClassFound]:
     for i, row in enumerate(rows):
         by_class.setdefault(row.id, []).append(i)
     classes = []
-    for identity in cat.identities_:
+    for identity in cat.registry_:
         members = sorted(by_class.get(identity.id, []), key=lambda i: -rows[i].probability)
         confidence = coherence = None
         if members:
@@ -69,7 +68,7 @@ def about_classes(cat: Happycat, found: Found) -> list[ClassFound]:
     return sorted(classes, key=lambda c: (not c.new, -c.images))
 
 
-def write_assignments(path: Path, rows: Sequence[Assigned]) -> None:
+def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
     """A line an image: where it went."""
     with (
         replacing(path) as temporary,
@@ -82,7 +81,7 @@ def write_assignments(path: Path, rows: Sequence[Assigned]) -> None:
             writer.writerow([row.image, known, row.label, f"{row.probability:.6f}", "yes" if row.unsure else ""])
 
 
-def found_page(cat: Happycat, found: Found, model: str, history: Sequence[tuple[int, str, str]]) -> Page:
+def found_page(cat: Happycat, found: Discovery, model: str, history: Sequence[tuple[int, str, str]]) -> Page:
     """The page of a discovery, without pictures."""
     classes, rows = about_classes(cat, found), found.assigned
     dots = tuple(
@@ -94,11 +93,11 @@ def found_page(cat: Happycat, found: Found, model: str, history: Sequence[tuple[
         title=model,
         sentence=_sentence(found),
         made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
-        version=happycat.__version__,
+        version=__version__,
         model=model,
         cards=tuple(_card(cat, c, classes) for c in classes),
         dots=dots,
-        number=number_of(found.count._asdict()) if found.count else told,
+        number=Number.of(found.count._asdict()) if found.count else told,
         skipped=tuple((s.path, s.reason) for s in found.skipped),
         duplicates=found.duplicates,
         history=tuple(history),
@@ -153,7 +152,7 @@ def _tuples(values: dict) -> dict:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def _sentence(found: Found) -> str:
+def _sentence(found: Discovery) -> str:
     number, known = len(found.new), sum(row.id is not None and row.id not in found.new for row in found.assigned)
     classes = "no new class" if number == 0 else "one new class" if number == 1 else f"{number} new classes"
     return f"{classes.capitalize()} among {len(found.assigned)} images; {known} of them belong to known classes."
@@ -177,9 +176,9 @@ def _card(cat: Happycat, c: ClassFound, classes: list[ClassFound]) -> Card:
     )
 
 
-def _nearest(cat: Happycat, identity: Identity, known: list[Identity]) -> tuple[tuple[int, str, float], ...]:
+def _nearest(cat: Happycat, identity: ClassEntry, known: list[ClassEntry]) -> tuple[tuple[int, str, float], ...]:
     """The known classes that resemble a class most, by the cosine of their directions."""
-    prototypes, owners = cat.calm_.memory.prototypes, torch.tensor(cat.identities_.owners)
+    prototypes, owners = cat.calm_.memory.prototypes, torch.tensor(cat.registry_.owners)
     cosines = prototypes[owners == identity.id] @ prototypes.T
     near = [
         (other.id, other.label, float(cosines[:, owners == other.id].max())) for other in known if other is not identity

@@ -17,7 +17,7 @@ from happycat.learning.memory import ClassMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identity:
+class ClassEntry:
     """A class. The labelled ones come first and have stage 0; the others have that of the stage that found them."""
 
     id: int
@@ -36,7 +36,7 @@ class Identity:
         return not self.dropped and self.merged is None
 
 
-class Identities:
+class ClassRegistry:
     """All classes there have ever been; `owners` says whose each row of the memory is.
 
     `least` is the cosine to a row from which an image is familiar to it. `halves` (R, 2, d) are the directions that
@@ -44,15 +44,15 @@ class Identities:
     """
 
     def __init__(self):
-        self.everyone: list[Identity] = []
+        self.everyone: list[ClassEntry] = []
         self.owners: list[int] = []
         self.least: list[float] = []
         self.halves: Tensor | None = None
 
     @classmethod
-    def of(cls, about: dict, halves: Tensor) -> Identities:
+    def of(cls, about: dict, halves: Tensor) -> ClassRegistry:
         made = cls()
-        made.everyone = [Identity(**c) for c in about["classes"]]
+        made.everyone = [ClassEntry(**c) for c in about["classes"]]
         made.owners, made.least, made.halves = list(about["owners"]), list(about["least"]), halves
         return made
 
@@ -66,9 +66,9 @@ class Identities:
     def __len__(self) -> int:
         return sum(c.alive for c in self.everyone)
 
-    def add(self, name: str | None, stage: int, points: Tensor, direction: Tensor, least: float) -> Identity:
+    def add(self, name: str | None, stage: int, points: Tensor, direction: Tensor, least: float) -> ClassEntry:
         """Give the next row of the memory an identity; `points` are the images that it was learned from."""
-        new = Identity(id=len(self.everyone), name=name, stage=stage, images=len(points))
+        new = ClassEntry(id=len(self.everyone), name=name, stage=stage, images=len(points))
         self.everyone.append(new)
         self.owners.append(new.id)
         self.least.append(least)
@@ -76,7 +76,7 @@ class Identities:
         self.halves = halves if self.halves is None else torch.cat([self.halves, halves])
         return new
 
-    def find(self, which: int | str) -> Identity:
+    def find(self, which: int | str) -> ClassEntry:
         """The class with that id or name."""
         for c in self.everyone:
             if str(c.id) == str(which) or (c.name is not None and c.name == which):
@@ -87,7 +87,7 @@ class Identities:
                 return c
         raise InputError(f"there is no class {which!r}; `happycat show` lists them")
 
-    def place(self) -> tuple[list[Identity], Tensor]:
+    def place(self) -> tuple[list[ClassEntry], Tensor]:
         """The living classes, and for each row the place of its owner among them; behind the last, if it is dropped."""
         living = list(self)
         place = {c.id: i for i, c in enumerate(living)}
@@ -95,7 +95,7 @@ class Identities:
 
     # What a person says
 
-    def name(self, which: int | str, name: str) -> Identity:
+    def name(self, which: int | str, name: str) -> ClassEntry:
         """Give a class its name."""
         c = self.find(which)
         if not name.strip():
@@ -104,7 +104,7 @@ class Identities:
             raise InputError(f"{name!r} is class {taken[0].id} already; `happycat merge` makes one class of two")
         return self._change(c, name=name)
 
-    def merge(self, first: int | str, *others: int | str) -> Identity:
+    def merge(self, first: int | str, *others: int | str) -> ClassEntry:
         """Make one class of several; it keeps the identity of the first."""
         into, rest = self.find(first), [self.find(other) for other in others]
         if not rest or len({into.id, *(c.id for c in rest)}) <= len(rest):
@@ -114,7 +114,7 @@ class Identities:
             self.owners = [into.id if owner == c.id else owner for owner in self.owners]
         return self._change(into, images=into.images + sum(c.images for c in rest))
 
-    def split(self, which: int | str, memory: ClassMemory) -> tuple[Identity, Identity]:
+    def split(self, which: int | str, memory: ClassMemory) -> tuple[ClassEntry, ClassEntry]:
         """Make two classes of one; the first keeps the identity. What was merged comes apart."""
         c = self.find(which)
         rows = [row for row, owner in enumerate(self.owners) if owner == c.id]
@@ -122,12 +122,12 @@ class Identities:
             self._halve(c, rows[0], memory)
             rows.append(len(self.owners) - 1)
         images = int(memory.counts[rows[-1]])
-        new = Identity(id=len(self.everyone), name=None, stage=c.stage, images=images)
+        new = ClassEntry(id=len(self.everyone), name=None, stage=c.stage, images=images)
         self.everyone.append(new)
         self.owners[rows[-1]] = new.id
         return self._change(c, images=max(0, c.images - images)), new
 
-    def _halve(self, c: Identity, row: int, memory: ClassMemory) -> None:
+    def _halve(self, c: ClassEntry, row: int, memory: ClassMemory) -> None:
         """Put the two halves of a row in its place; the second becomes the last row."""
         two = self.halves[row].clone()
         if torch.equal(two[0], two[1]):
@@ -141,14 +141,14 @@ class Identities:
         self.owners.append(c.id)
         self.least.append(self.least[row])
 
-    def drop(self, which: int | str) -> Identity:
+    def drop(self, which: int | str) -> ClassEntry:
         """Give nothing to a class any more, and discover nothing that looks like it."""
         c = self.find(which)
         if len(self) == 1:
             raise InputError(f"{c.label} is the last class")
         return self._change(c, dropped=True)
 
-    def _change(self, c: Identity, **values) -> Identity:
+    def _change(self, c: ClassEntry, **values) -> ClassEntry:
         self.everyone[c.id] = replace(c, **values)
         return self.everyone[c.id]
 

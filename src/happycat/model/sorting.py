@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from happycat.base.disk import storage_errors
-from happycat.model.estimator import Assigned
+from happycat.model.estimator import Assignment
 
 
-def sort_into(target: Path, rows: list[Assigned], put: Callable) -> None:
+def sort_into(target: Path, rows: list[Assignment], put: Callable) -> None:
     """Put each image into the folder of its class; nothing that is there is overwritten."""
     for row in rows:
         folder = target / _file_name(row.label)

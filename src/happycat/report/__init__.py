@@ -1,0 +1,1 @@
+"""Drawing only: figures, tables, pictures, the page."""

@@ -74,6 +74,14 @@ class Number:
     curve: tuple[float, ...] = ()
     told: bool = False
 
+    @classmethod
+    def of(cls, count: dict | None) -> Number | None:
+        """A recorded estimate as the page shows it."""
+        if count is None:
+            return None
+        lists = {name: tuple(count[name]) for name in ("numbers", "curve")}
+        return cls(number=count["number"], low=count["low"], high=count["high"], **lists)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from happycat.base.display import Display
 from happycat.base.errors import InputError
+from happycat.base.progress import SILENT, Progress
 from happycat.benchmark.paper import experiments
 from happycat.benchmark.paper.catalogue import catalogue
 from happycat.benchmark.paper.experiments import new_shares
@@ -31,7 +31,7 @@ def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
 def main(tmp_path_factory) -> Study:
     """All methods, run once."""
     made = study("main", tmp_path_factory.mktemp("main"))
-    made.carry_out(1, Display(quiet=True))
+    made.carry_out(1, SILENT)
     return made
 
 
@@ -54,8 +54,8 @@ def test_all_methods_run_and_share_stage_0(main):
 
 def test_runs_that_are_there_are_not_repeated_by_this_or_another_experiment(main):
     before = marks(main.folder)
-    main.carry_out(1, Display(quiet=True))
-    study("forgetting", main.folder).carry_out(1, Display(quiet=True))
+    main.carry_out(1, SILENT)
+    study("forgetting", main.folder).carry_out(1, SILENT)
     assert marks(main.folder) == before
     assert study("forgetting", main.folder).plan(1)[0].startswith("6 runs, 0 of them to be done")
 
@@ -71,28 +71,28 @@ def test_values_equal_to_the_usual_ones_are_the_same_run(main):
 def test_a_run_with_other_values_in_its_place_is_told(main):
     other = study("main", main.folder, method_values={**QUICK, "epochs": 3})
     with pytest.raises(InputError, match="was run with another config"):
-        other.carry_out(1, Display(quiet=True))
+        other.carry_out(1, SILENT)
 
 
 def test_an_interrupted_experiment_goes_on(main, tmp_path):
     class Stop(Exception):
         pass
 
-    class Impatient(Display):
+    class Impatient(Progress):
         """Stops the experiment when the second run begins."""
 
-        def note(self, text):
+        def message(self, text):
             if text.startswith("glyphs, frost"):
                 raise Stop
 
     half = study("forgetting", tmp_path)
     with pytest.raises(Stop):
-        half.carry_out(1, Impatient(quiet=True))
+        half.carry_out(1, Impatient())
     assert "2 of them to be done" not in half.plan(1)[0]
     before = marks(tmp_path)
     assert before
     again = study("forgetting", tmp_path)
-    again.carry_out(1, Display(quiet=True))
+    again.carry_out(1, SILENT)
     assert before.items() <= marks(tmp_path).items()
     for method in ("vanilla_gcd", "frost", "metagcd", "happy"):
         ours, theirs = (
@@ -112,7 +112,7 @@ def test_the_plan_says_how_much_there_is_to_do(tmp_path):
 
 @pytest.mark.slow
 def test_several_runs_at_a_time_give_the_same_numbers(main, tmp_path):
-    study("forgetting", tmp_path).carry_out(2, Display(quiet=True))
+    study("forgetting", tmp_path).carry_out(2, SILENT)
     for method in ("vanilla_gcd", "happy"):
         ours, theirs = (
             Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
@@ -138,7 +138,7 @@ def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
 )
 def test_an_experiment_runs_and_is_drawn(name, main, tmp_path):
     made = study(name, main.folder)
-    made.carry_out(1, Display(quiet=True))
+    made.carry_out(1, SILENT)
     report = catalogue()[name].report(made.results())
     assert all(path.exists() for path in report.draw(tmp_path))
     for file, table in report.tables.items():

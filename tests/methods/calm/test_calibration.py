@@ -8,11 +8,11 @@ from torch.nn.functional import normalize
 from happycat.methods.calm.calibration import (
     ENOUGH,
     Calibration,
-    draw_hidden,
+    draw_held_out,
     enough,
+    fit_temperature,
     hide,
-    least_familiar,
-    likeliest_sharpness,
+    rejection_threshold,
 )
 from happycat.methods.calm.number import follow
 
@@ -32,7 +32,7 @@ def labelled(noise: float = 0.1):
 
 
 def some_hidden(seed: int) -> torch.Tensor:
-    return draw_hidden(NUM_CLASSES, 0.3, generator(seed))
+    return draw_held_out(NUM_CLASSES, 0.3, generator(seed))
 
 
 def calibration(features, labels, episodes=3) -> Calibration:
@@ -105,13 +105,13 @@ def test_the_sharpness_is_that_of_the_likeliest_probabilities():
     def likelihood(t: float) -> float:
         return float((cosines / t).log_softmax(1)[torch.arange(4), truth].sum())
 
-    best = likeliest_sharpness(cosines, truth)
+    best = fit_temperature(cosines, truth)
     assert likelihood(best) >= max(likelihood(best * 1.2), likelihood(best / 1.2))
 
 
 def test_all_but_a_few_images_are_familiar():
     cosines = torch.rand(200, 5, generator=generator())
-    assert 0 < (cosines.amax(1) < least_familiar(cosines)).float().mean() < 0.1
+    assert 0 < (cosines.amax(1) < rejection_threshold(cosines)).float().mean() < 0.1
     made = calibration(*labelled())
     threshold = made.confidence(20, 0.3).familiar
     for episode in made.episodes:

@@ -11,8 +11,8 @@ import torch
 from scipy.special import logsumexp
 
 from happycat.base.disk import read_json, write_json
-from happycat.base.display import Display
 from happycat.base.metrics import clustering_accuracy
+from happycat.base.progress import SILENT, Progress
 from happycat.benchmark.loop import Loop
 from happycat.benchmark.paper.reports import Report, series
 from happycat.benchmark.paper.results import Results, over_seeds
@@ -26,9 +26,9 @@ from happycat.report.tables import ResultTable
 
 
 @contextmanager
-def loaded(job: Job, stage: int, display: Display) -> Iterator[Loop]:
+def loaded(job: Job, stage: int, progress: Progress) -> Iterator[Loop]:
     """The job's loop with its model as it was after a stage."""
-    loop = prepare(replace(job.request, resume=True), display)
+    loop = prepare(replace(job.request, resume=True), progress)
     with loop.record:
         loop.load(loop.record, stage)
         yield loop
@@ -69,7 +69,7 @@ def shifted_images(job: Job, corruption: str, severity: int, published: bool) ->
     return shifted(job.setting.data, corruption, severity)
 
 
-def shift_accuracies(job: Job, severity: int, published: bool, display: Display) -> dict[str, float]:
+def shift_accuracies(job: Job, severity: int, published: bool, progress: Progress) -> dict[str, float]:
     """All of the final model on each of the 15 corruptions; what was measured before is read from the run folder."""
     path = job.request.out / f"shifts-{severity}{'-published' if published else ''}.json"
     known = read_json(path) if path.exists() else {}
@@ -77,7 +77,7 @@ def shift_accuracies(job: Job, severity: int, published: bool, display: Display)
     if not missing:
         return known
     last = job.num_stages - 1
-    with loaded(job, last, display) as loop:
+    with loaded(job, last, progress) as loop:
         for name in missing:
             logits, targets = test_logits(loop, last, shifted_images(job, name, severity, published))
             known[name] = clustering_accuracy(targets, logits.argmax(1), job.split.num_seen(last - 1)).all
@@ -97,7 +97,7 @@ def confidence_report(results: Results) -> Report:
         for variant in results.variants(dataset):
             found: dict[str, dict[str, list[np.ndarray]]] = {}
             for job in results.jobs(dataset, variant):
-                with loaded(job, 1, Display(quiet=True)) as loop:
+                with loaded(job, 1, SILENT) as loop:
                     logits, targets = test_logits(loop, 1, loop.images)
                 old = targets < job.split.num_seen(0)
                 for name, values in confidences(logits).items():
@@ -133,9 +133,7 @@ def corruption_report(severity: int, own: bool) -> Callable[[Results], Report]:
             curves = []
             for variant in results.variants(dataset):
                 jobs = results.jobs(dataset, variant)
-                found = [
-                    shift_accuracies(job, severity, not own and has_published_shifts(job), Display()) for job in jobs
-                ]
+                found = [shift_accuracies(job, severity, not own and has_published_shifts(job), SILENT) for job in jobs]
                 cells = [over_seeds([one[name] for one in found]) for name in CORRUPTIONS]
                 mean = over_seeds([float(np.mean(list(one.values()))) for one in found])
                 rows.append(((dataset, variant.label), (*cells, mean)))

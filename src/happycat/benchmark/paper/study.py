@@ -13,21 +13,21 @@ from pathlib import Path
 
 import torch
 
+from happycat.backbone.config import build
 from happycat.backbone.store import Recipe, TokenStore, affordable_views
 from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import SCRATCH, Trunk
+from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
-from happycat.base.display import Display, duration
 from happycat.base.errors import InputError
+from happycat.base.progress import SILENT, Progress, duration
 from happycat.benchmark.paper.experiments import Variant
 from happycat.benchmark.paper.results import Results
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import (
     Request,
-    build,
     check_start,
-    default_backbone,
+    chosen_backbone,
     describe,
     method_config,
     prepare,
@@ -46,8 +46,8 @@ class Setting:
     def __init__(self, request: Request):
         self.request = request
         self.data = images.load(request.dataset, request.root, **request.dataset_options)
-        self.backbone = request.backbone or default_backbone(self.data)
-        self.scratch = self.backbone in SCRATCH
+        self.backbone = chosen_backbone(request.backbone, self.data)
+        self.scratch = self.backbone.from_scratch
         self._splits: dict[str, Split] = {}
         self._parts: dict[int, tuple[Trunk, Tail]] = {}
 
@@ -61,8 +61,7 @@ class Setting:
         """Trunk and tail; those of a backbone from scratch depend on the seed."""
         key = seed if self.scratch else 0
         if key not in self._parts:
-            request = replace(self.request, loop=replace(self.request.loop, seed=seed))
-            self._parts[key] = build(request, self.backbone)
+            self._parts[key] = build(self.backbone, seed)
         return self._parts[key]
 
     def config(self, method: str, values: dict) -> MethodConfig:
@@ -246,25 +245,25 @@ class Study:
             lines.append(f"about {duration(seconds)} on this machine{shared}{beside}")
         return lines
 
-    def carry_out(self, num_jobs: int, display: Display) -> None:
+    def carry_out(self, num_jobs: int, progress: Progress) -> None:
         """Run what is left, Stage-0 first; what an interrupted study did is not done again."""
         everything = list(self.jobs())
         for wave in (everything[: len(self.stage0)], everything[len(self.stage0) :]):
             left = [job for job in wave if not job.finished()]
-            display.note(f"{len(wave) - len(left)} of {len(wave)} runs are there already")
-            for number, title in enumerate(_run_all(left, num_jobs, display), 1):
-                display.note(f"{number} of {len(left)}: {title} is done")
+            progress.message(f"{len(wave) - len(left)} of {len(wave)} runs are there already")
+            for number, title in enumerate(_run_all(left, num_jobs, progress), 1):
+                progress.message(f"{number} of {len(left)}: {title} is done")
 
     def results(self) -> Results:
         return Results(runs=self.runs, paper_names=self.paper_names)
 
 
-def _run_all(jobs: list[Job], num_jobs: int, display: Display) -> Iterator[str]:
+def _run_all(jobs: list[Job], num_jobs: int, progress: Progress) -> Iterator[str]:
     """Run them, so many at a time; yields each one's title when it is over."""
     if num_jobs == 1:
         for job in jobs:
-            display.note(job.title)
-            run_one(job.request, display)
+            progress.message(job.title)
+            run_one(job.request, progress)
             yield job.title
         return
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
@@ -277,11 +276,11 @@ def _run_all(jobs: list[Job], num_jobs: int, display: Display) -> Iterator[str]:
 
 def _run_quietly(request: Request, threads: int) -> None:
     torch.set_num_threads(threads)
-    run_one(request, Display(quiet=True))
+    run_one(request, SILENT)
 
 
-def run_one(request: Request, display: Display) -> None:
-    loop = prepare(replace(request, resume=True), display)
+def run_one(request: Request, progress: Progress) -> None:
+    loop = prepare(replace(request, resume=True), progress)
     with loop.record:
         loop.run()
 

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from happycat.base.metrics import clustering_accuracy
 from happycat.learning.memory import class_means
 from happycat.methods.calm.mixture import Mixture, Search
-from happycat.methods.calm.number import Price, Step, follow, learn_price
+from happycat.methods.calm.number import Penalty, Step, follow, learn_penalty
 from happycat.methods.calm.space import Scatter, Space
 
 JUDGING = 0.2  # of a class's images; none of them is served or labelled
@@ -51,7 +51,7 @@ def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
     return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
 
 
-def draw_hidden(num_base: int, share: float, generator: torch.Generator) -> Tensor:
+def draw_held_out(num_base: int, share: float, generator: torch.Generator) -> Tensor:
     """A share of the classes 0…num_base−1, at least one and not all of them."""
     number = min(max(1, round(num_base * share)), num_base - 1)
     return torch.randperm(num_base, generator=generator)[:number]
@@ -97,14 +97,14 @@ class Confidence(NamedTuple):
     familiar: float
 
 
-def likeliest_sharpness(cosines: Tensor, truth: Tensor) -> float:
+def fit_temperature(cosines: Tensor, truth: Tensor) -> float:
     """The temperature that makes probabilities of images' cosines (N, K) with the classes likeliest."""
     grid = torch.logspace(-2, 0, 41).tolist()
     losses = [float(cross_entropy(cosines / t, truth, reduction="sum")) for t in grid]
     return grid[int(np.argmin(losses))] if len(truth) else 0.1
 
 
-def least_familiar(cosines: Tensor) -> float:
+def rejection_threshold(cosines: Tensor) -> float:
     """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ)."""
     nearest = cosines.amax(1) if len(cosines) else cosines.new_zeros(1)
     return float(nearest.mean() - 2 * nearest.std(correction=0))
@@ -135,7 +135,7 @@ class Calibration:
             total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
         return total / len(self.episodes)
 
-    def price(self, dimensions: int, shrinkage: float, temperature: float) -> Price:
+    def price(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
         """Of a component: from nothing hidden, and from hidden classes with all, and with half of their images."""
         nothing, hidden = [], []
         for i, episode in enumerate(self.episodes):
@@ -152,7 +152,7 @@ class Calibration:
             for every in (1, 2):
                 most = episode.num_new + max(4, episode.num_new // 2)
                 hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
-        return learn_price(nothing, hidden)
+        return learn_penalty(nothing, hidden)
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
         """What the known classes' judging images say."""
@@ -163,7 +163,7 @@ class Calibration:
             cosines.append(space(episode.judges[known]) @ old.T)
             truth.append(episode.truth[known])
         cosines, truth = torch.cat(cosines), torch.cat(truth)
-        return Confidence(likeliest_sharpness(cosines, truth), least_familiar(cosines))
+        return Confidence(fit_temperature(cosines, truth), rejection_threshold(cosines))
 
     def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
         return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

@@ -26,14 +26,14 @@ from happycat.learning.training import Epoch, Training
 from happycat.methods.calm.calibration import (
     GROWTH_MOVES,
     Calibration,
-    draw_hidden,
+    draw_held_out,
+    fit_temperature,
     hide,
-    least_familiar,
-    likeliest_sharpness,
+    rejection_threshold,
     scatter_of,
 )
 from happycat.methods.calm.mixture import Mixture, Search
-from happycat.methods.calm.number import Count, Price, count, follow
+from happycat.methods.calm.number import Count, Penalty, count, follow
 from happycat.methods.calm.space import Space
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -74,7 +74,7 @@ class Calm(Method):
         self.register_buffer("temperature", torch.tensor(0.07))  # of the mixture
         self.register_buffer("sharpness", torch.tensor(0.1))  # of the probabilities
         self.register_buffer("familiar", torch.tensor(-1.0))  # cosine below which an image is of no known class
-        self.register_buffer("price", torch.zeros(3))  # of a component (counting.Price)
+        self.register_buffer("price", torch.zeros(3))  # of a component (counting.Penalty)
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         labels, dimensions = labelled.labels, None
@@ -98,7 +98,7 @@ class Calm(Method):
         labels, num_base = labelled.labels, int(labelled.labels.max()) + 1
         if num_base < 3:
             return None
-        hidden = draw_hidden(num_base, UNSEEN, training.generator)
+        hidden = draw_held_out(num_base, UNSEEN, training.generator)
         kept = torch.tensor([c for c in range(num_base) if c not in hidden.tolist()]).to(labels)
         among = torch.isin(labels, kept).nonzero()[:, 0]
         views, tail = labelled.views.apart(), copy.deepcopy(self.tail)
@@ -114,8 +114,8 @@ class Calm(Method):
         """
         if held_out is not None and len(held_out):
             cosines = self.space(self._views(held_out)[:, 0]) @ self.memory.prototypes.T
-            self._set("sharpness", likeliest_sharpness(cosines, held_out.labels))
-            self._set("familiar", least_familiar(cosines))
+            self._set("sharpness", fit_temperature(cosines, held_out.labels))
+            self._set("familiar", rejection_threshold(cosines))
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
@@ -133,7 +133,7 @@ class Calm(Method):
     def count(self, unlabelled: Unlabelled, most: int, generator: torch.Generator) -> Count:
         """How many new classes there are among the images: between 0 and `most`."""
         search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), generator)
-        price = Price(*self.price.tolist())
+        price = Penalty(*self.price.tolist())
         return count(follow(search, GROWTH_MOVES, most, price), price)
 
     def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
@@ -168,7 +168,7 @@ class Calm(Method):
         """Episodes in which these classes are hidden, or others each time."""
         episodes = []
         for _ in range(self.config.episodes):
-            chosen = draw_hidden(int(labels.max()) + 1, self.config.hidden_share, generator)
+            chosen = draw_held_out(int(labels.max()) + 1, self.config.hidden_share, generator)
             episodes.append(hide(features, labels, chosen if hidden is None else hidden, generator))
         return Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
 

@@ -37,7 +37,7 @@ class Step(NamedTuple):
     losses: tuple[float, ...]
 
 
-class Price(NamedTuple):
+class Penalty(NamedTuple):
     """What a component costs, a + b n. The interval is what 1/factor and factor times the price would give."""
 
     component: float
@@ -72,7 +72,7 @@ class Count(NamedTuple):
     curve: list[float]
 
 
-def follow(search: Search, moves: int, most: int, price: Price | None = None) -> list[Step]:
+def follow(search: Search, moves: int, most: int, price: Penalty | None = None) -> list[Step]:
     """The steps of a growing mixture, up to `most` new components or until none is worth its price any more."""
     steps = []
     for before, after in pairwise(search.growing(moves)):
@@ -83,12 +83,12 @@ def follow(search: Search, moves: int, most: int, price: Price | None = None) ->
             return steps
 
 
-def _settled(steps: list[Step], price: Price) -> bool:
+def _settled(steps: list[Step], price: Penalty) -> bool:
     best = int(price.worth(steps, 1 / price.factor).argmax())
     return len(steps) - best >= max(PATIENCE, best // 2)
 
 
-def count(steps: Sequence[Step], price: Price) -> Count:
+def count(steps: Sequence[Step], price: Penalty) -> Count:
     """The estimate; a number of classes is worth what the best of the mixtures is that come down to it."""
     (low, high), number = price.interval(steps), price.number(steps)
     best: dict[int, float] = {}
@@ -98,7 +98,7 @@ def count(steps: Sequence[Step], price: Price) -> Count:
     return Count(number, min(low, number), max(high, number), numbers, [best[n] for n in numbers])
 
 
-def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, Sequence[Step]]]) -> Price:
+def learn_penalty(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, Sequence[Step]]]) -> Penalty:
     """The price that fits episodes where nothing is hidden, and episodes with so many hidden classes.
 
     a is the least with which nothing is found where nothing is; b, that of the middle of the prices with which the
@@ -109,13 +109,13 @@ def learn_price(nothing: Sequence[Sequence[Step]], hidden: Sequence[tuple[int, S
     images = np.geomspace(1e-3, 1e2, 101)
 
     def error(image: float) -> int:
-        return sum(abs(Price(component, image, 1).number(steps) - number) for number, steps in hidden)
+        return sum(abs(Penalty(component, image, 1).number(steps) - number) for number, steps in hidden)
 
     errors = np.array([error(image) for image in images])
     fair = images[errors <= errors.min() + NEARLY * sum(number for number, _ in hidden)]
     size = max(1.0, np.mean([steps[min(number, len(steps)) - 1].images for number, steps in hidden]))
     middle = np.sqrt(np.prod(component + fair[[0, -1]] * size))
-    price = Price(component, float((middle - component) / size), FACTORS[-1])
+    price = Penalty(component, float((middle - component) / size), FACTORS[-1])
     for factor in FACTORS:
         wider = price._replace(factor=factor)
         inside = [low <= number <= high for number, steps in hidden for low, high in [wider.interval(steps)]]

@@ -1,0 +1,87 @@
+"""Which backbone to use and how: `BackboneConfig`, and `build`, which makes trunk and tail of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from happycat.backbone.scratch import SCRATCH, scratch_model
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import Trunk
+from happycat.backbone.weights import load_model
+from happycat.base.allocator import keep_freed_memory
+from happycat.base.config import Checked, choice, setting
+from happycat.base.errors import InputError
+from happycat.base.seeding import seeded
+
+PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneConfig(Checked):
+    """A backbone by name, its weights, and how it is run."""
+
+    name: str = setting("", "a timm ViT (`happycat list`)")
+    weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
+    image_size: int | None = setting(None, "pixels a side of a view [the backbone's]", 1)
+    precision: str | None = choice(None, tuple(PRECISIONS), "arithmetic of the trunk [the fastest]")
+    device: str = setting("auto", "cpu, cuda, mps or auto")
+
+    @property
+    def from_scratch(self) -> bool:
+        """Whether it has no weights yet and is trained on the labelled images."""
+        return self.name in SCRATCH
+
+
+class Backbone(NamedTuple):
+    """A backbone in its two parts: the frozen trunk, and the tail that a method may tune."""
+
+    trunk: Trunk
+    tail: Tail
+
+
+def build(config: BackboneConfig, seed: int = 0) -> Backbone:
+    """The backbone on its device; `seed` draws the first weights of one that is trained from scratch."""
+    keep_freed_memory()
+    device = choose_device(config.device)
+    if config.from_scratch:
+        if config.weights is not None:
+            raise InputError(f"{config.name} is trained from scratch: weights have no meaning for it")
+        model = scratch_model(config.name, config.image_size, seeded(seed, "scratch"))
+        mean, std, precision = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), torch.float32
+    else:
+        model = load_model(config.name, config.weights, config.image_size)
+        mean, std = model.pretrained_cfg["mean"], model.pretrained_cfg["std"]
+        precision = choose_precision(config.precision, device)
+    tail = Tail(model)
+    return Backbone(Trunk(model, config.name, mean, std, precision).to(device), tail.to(device))
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; `auto` takes the fastest there is."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device {name!r} is not there; choose auto") from error
+    return device
+
+
+def choose_precision(name: str | None, device: torch.device) -> torch.dtype:
+    """The precision of that name; without one, the fastest that the device computes natively."""
+    return fast_precision(device) if name is None else PRECISIONS[name]
+
+
+def fast_precision(device: torch.device) -> torch.dtype:
+    """bf16 where the hardware multiplies it natively, fp32 elsewhere (emulated bf16 is a hundred times slower)."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    native = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")  # not every torch has both
+    if device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in native):
+        return torch.bfloat16
+    return torch.float32

@@ -1,0 +1,43 @@
+"""Progress of a long computation: what it tells whoever waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Advance = Callable[..., None]  # advance(steps, total=None, loss=None)
+
+
+def nobody(steps: int, total: int | None = None, loss: float | None = None) -> None:
+    """An `Advance` that tells nobody."""
+
+
+class Progress:
+    """Progress that nobody watches; the command line shows bars in its place, a program may do what it likes.
+
+    A computation is a sequence of steps: `step` begins one and ends the one before.
+    """
+
+    def step(self, title: str, total: int | None = None) -> Advance:
+        """Begin a step of so many parts; call what it returns with the number of parts that are done."""
+        return nobody
+
+    def message(self, text: str) -> None:
+        """Say something in one line."""
+
+    def close(self) -> None:
+        """End the step that is under way."""
+
+
+SILENT = Progress()
+
+
+def duration(seconds: float) -> str:
+    """A time in words, as exact as an estimate is.
+
+    >>> duration(40.2), duration(3700)
+    ('40 s', '1 h 2 min')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
