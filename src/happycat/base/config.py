@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from happycat.base.errors import InputError
 
+Value = TypeVar("Value")
+Word = TypeVar("Word", bound="str | None")
 
-def setting(default, text: str, low: float | None = None, high: float | None = None):
+
+def setting(default: Value, text: str, low: float | None = None, high: float | None = None) -> Value:
     """A value with its help text and, for a number, its range."""
     return field(default=default, metadata={"help": text, "low": low, "high": high})
 
 
-def choice(default: str, choices: tuple[str, ...], text: str):
+def choice(default: Word, choices: tuple[str, ...], text: str) -> Word:
     """A value that is one of several words."""
     return field(default=default, metadata={"help": f"{text}: {' or '.join(choices)}", "choices": choices})
 
 
+@dataclass(frozen=True, kw_only=True)
 class Checked:
     """A dataclass whose fields are checked when it is made."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for f in fields(self):
             value, about = getattr(self, f.name), f.metadata
             if value is None:

@@ -13,8 +13,8 @@ can hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -57,11 +57,10 @@ def strict_mapping(targets: np.ndarray, predictions: np.ndarray, identities: Seq
     [0, 1, -1, 2]
     """
     targets, predictions = _ids(targets, predictions)
-    identities = np.asarray(identities, dtype=np.int64)
-    num_known = len(identities)
-    table = _table(targets, predictions)[num_known:]
-    table[:, identities[(identities >= 0) & (identities < table.shape[1])]] = 0
-    return np.concatenate([identities, _match(table)])
+    known = np.asarray(identities, dtype=np.int64)
+    table = _table(targets, predictions)[len(known) :]
+    table[:, known[(known >= 0) & (known < table.shape[1])]] = 0
+    return np.concatenate([known, _match(table)])
 
 
 def accuracy(targets: np.ndarray, predictions: np.ndarray, num_old: int, mapping: np.ndarray) -> Accuracy:
@@ -210,7 +209,7 @@ def score_stage(
     num_old: int,
     num_known: int,
     identities: Sequence[int] | None = None,
-) -> dict[str, float | list | None]:
+) -> dict[str, Any]:
     """All of a stage's numbers, ready for JSON.
 
     `targets` (N,), `probabilities` (N, heads), `predictions` (N,). At stage 0 pass num_old = num_known =
@@ -249,7 +248,7 @@ def score_stage(
     }
 
 
-def score_run(stage_scores: Sequence[dict]) -> dict[str, float | None]:
+def score_run(stage_scores: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """A run's numbers from its stages' scores, stage 0 first: means over stages 1…T, last All, M_f, M_d."""
     if not stage_scores:
         raise InputError("no stage has been scored yet; run at least stage 0")
