@@ -1,4 +1,4 @@
-"""The system's memory allocator, told to keep what is freed."""
+"""Memory allocator settings (glibc malloc): freed memory is kept for reuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of a config that say what they mean and check their range; the command line's flags come from them."""
+"""Config fields with a help text and a checked range; the command line's flags are made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one family of errors that a person can cause and mend."""
+"""Exceptions: `HappycatError` and its kinds, for what a person can cause and put right."""
 
 
 class HappycatError(Exception):

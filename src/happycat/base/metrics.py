@@ -1,4 +1,6 @@
-"""What a stage and a run are worth, as pure functions on numpy arrays.
+"""Metrics of stages and runs: clustering accuracy (All, Old, New), forgetting, NMI, ARI, calibration error.
+
+Pure functions on numpy arrays.
 
 Class ids are positions in the order of discovery: the base classes are 0…num_base−1, then those of stage 1,
 and so on. `targets` (N,) are true ids; at a stage a true id below `num_old` is old, any other is new.
