@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.ImageFile import ImageFile
 
 from happycat.base.errors import InputError
 
@@ -109,15 +110,9 @@ def _unusual_file(path: Path) -> str | None:
 
 def _decoded(path: Path, reduced: bool) -> Image.Image | str:
     """The picture, decoded only if its header promises one that can be used."""
-    try:
-        opened = Image.open(path)
-    except UnidentifiedImageError:
-        if not _is_heic(path):
-            raise
-        heic = _opened_heic(path)
-        if heic is None:
-            return NO_HEIC
-        opened = heic
+    opened = _opened(path)
+    if opened is None:
+        return NO_HEIC
     with opened as image:
         if reason := _unusable(image):
             return reason
@@ -126,20 +121,28 @@ def _decoded(path: Path, reduced: bool) -> Image.Image | str:
         return _upright_rgb(image)
 
 
-def _is_heic(path: Path) -> bool:
-    """Whether the file begins like a HEIC photo, whatever its name."""
-    with open(path, "rb") as file:
-        start = file.read(12)
-    return start[4:8] == b"ftyp" and start[8:] in HEIC_BRANDS
+def _opened(path: Path) -> ImageFile | None:
+    """The image file, its header read; None for a HEIC photo without pillow-heif.
 
-
-def _opened_heic(path: Path) -> Image.Image | None:
-    """The HEIC photo; None without pillow-heif. It is opened directly: Pillow's registry is not changed."""
+    HEIC is opened directly, not by a decoder that is registered in Pillow: that would change it for all threads.
+    """
+    try:
+        return Image.open(path)
+    except UnidentifiedImageError:
+        if not _is_heic(path):
+            raise
     try:
         from pillow_heif import HeifImageFile  # optional, and needed by few
     except ImportError:
         return None
     return HeifImageFile(path)
+
+
+def _is_heic(path: Path) -> bool:
+    """Whether the file begins like a HEIC photo, whatever its name."""
+    with open(path, "rb") as file:
+        start = file.read(12)
+    return start[4:8] == b"ftyp" and start[8:] in HEIC_BRANDS
 
 
 def _unusable(image: Image.Image) -> str | None:
