@@ -30,7 +30,7 @@ from happycat.images.finding import (
     listed,
     typed,
 )
-from happycat.images.pictures import FilePictures, Pictures
+from happycat.images.pictures import FilePictures, Images, Pictures
 
 AT_ONCE = 256  # files handed to the threads at a time
 ADVICE = "give a folder of images, or a CSV file that lists them"
@@ -86,7 +86,14 @@ def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gat
     return _checked(found, name, ADVICE, advance or nobody)
 
 
-def write_skipped(path: Path, skipped: Sequence[Skipped]) -> None:
+def skipped_in_words(images: Images) -> str:
+    """How many of a data set's files are left out, and the first of them, in one line."""
+    path, reason = images.skipped[0]
+    files = len(images.train) + len(images.test) + len(images.skipped)
+    return f"{len(images.skipped)} of {files} files are left out (first: {shown(f'{path}: {reason}')})"
+
+
+def write_skipped(path: Path, skipped: Sequence[tuple[str, str]]) -> None:
     """Write the table of what was left out, with the columns path and reason.
 
     An apostrophe before a cell such as =1+2 keeps a spreadsheet from running it as a formula.

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from happycat.base.errors import InputError
-from happycat.images.collecting import gather_labelled
+from happycat.images.collecting import gather_labelled, skipped_in_words
 from happycat.images.datasets import folder
 
 
@@ -147,6 +147,15 @@ def test_no_test_picture_is_a_train_picture(split):
         ("test/a/contradiction.png", "labelled a here and b there"),
         ("test/a/leak.png", "same content as train/a/2.png"),
         ("train/b/2.png", "labelled b here and a there"),
+    )
+
+
+def test_what_is_left_out_in_words(split):
+    (split / "test" / "a" / ".hidden.png").touch()
+    (split / "test" / "a\x1b[31m").mkdir()
+    (split / "test" / "a\x1b[31m" / "1.png").touch()
+    assert skipped_in_words(folder.load(split)) == (
+        "4 of 9 files are left out (first: test/a\\x1b[31m/1.png: file is empty)"
     )
 
 
