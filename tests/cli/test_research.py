@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from happycat.base.errors import HappycatError
-from happycat.benchmark.setup import the_split
 from happycat.cli import research as cli
 
 QUICK = [
@@ -170,6 +169,8 @@ def test_an_image_damaged_during_a_run_is_named_and_nothing_is_lost(say, tmp_pat
     served = json.loads(Path("split.json").read_text())["stages"][1]
     victim = root / next(iter(served["images"][served["new"][0]]))
     whole = victim.read_bytes()
+
+    from happycat.benchmark.setup import the_split
 
     def damage(request, data):  # after the files have been checked
         victim.write_bytes(whole[: len(whole) // 2])

@@ -109,7 +109,6 @@ class Images:
     `classes` are the names; a label is an index into them. `order` is the class order of the published
     protocol (base classes first) where there is one. `mirror` says whether a picture's mirror image still
     belongs to its class (not so for digits and letters). `crop_share` is how much of a side a view covers.
-    `skipped` lists the files that are left out, a path and a reason each.
     """
 
     name: str
@@ -122,7 +121,7 @@ class Images:
     order: tuple[int, ...] | None = None
     mirror: bool = True
     crop_share: float = CROP_SHARE
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()  # files that are left out: path and reason
 
     def __post_init__(self):
         for what, pictures, labels in (
