@@ -153,10 +153,15 @@ def test_unreadable_and_empty_images(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     (root / "class1" / "3.png").write_bytes(b"")
     (root / "class2" / "4.png").write_bytes(b"not a picture")
-    mistake(say("bench", "happy", root), "2 of 56", "cannot be read")
+    code, _, err = say("bench", "happy", root, "--base-classes", 2, "--stages", 1, *QUICK, "-o", "run")
+    assert code == 0, err
+    assert "2 of 56 files are left out (first: class1/3.png: file is empty); see run/skipped.csv" in err
+    assert Path("run/skipped.csv").read_text().splitlines() == [
+        *("path,reason", "class1/3.png,file is empty", "class2/4.png,not an image")
+    ]
 
 
-def test_a_truncated_image_is_named_and_nothing_is_lost(say, tmp_path):
+def test_an_image_damaged_during_a_run_is_named_and_nothing_is_lost(say, tmp_path, monkeypatch):
     root = folder_of_images(tmp_path / "shop")
     arguments = ("bench", "happy", root, "--base-classes", 2, "--stages", 2, "--split-seed", 0, *QUICK, "-o", "run")
     code, _, _ = say("stages", root, "--base-classes", 2, "--stages", 2)
@@ -164,8 +169,16 @@ def test_a_truncated_image_is_named_and_nothing_is_lost(say, tmp_path):
     served = json.loads(Path("split.json").read_text())["stages"][1]
     victim = root / next(iter(served["images"][served["new"][0]]))
     whole = victim.read_bytes()
-    victim.write_bytes(whole[: len(whole) // 2])
-    mistake(say(*arguments, "--workers", 1), str(victim), "cannot be read")
+
+    from happycat.benchmark.setup import the_split
+
+    def damage(request, data):  # after the files have been checked
+        victim.write_bytes(whole[: len(whole) // 2])
+        return the_split(request, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("happycat.benchmark.setup.the_split", damage)
+        mistake(say(*arguments, "--workers", 1), str(victim), "cannot be read")
     assert (Path("run") / "stages" / "1" / "scores.json").exists()
     victim.write_bytes(whole)
     code, _, err = say(*arguments, "--resume")

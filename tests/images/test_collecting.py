@@ -1,4 +1,4 @@
-"""Gathering what a person has, readable or not."""
+"""Collecting image files and labels, readable or not."""
 
 import csv
 import os
@@ -9,6 +9,7 @@ from PIL import Image
 
 from happycat.base.errors import InputError, StorageError
 from happycat.images import collecting as module
+from happycat.images import decoding
 from happycat.images.collecting import Skipped, gather, gather_labelled, write_skipped
 
 
@@ -89,6 +90,40 @@ def test_each_content_counts_once(pets, draw):
     assert gathered.duplicates == {"dog/3.png": "dog/0.png", "dog/z/5.png": "dog/0.png"}
     assert gathered.skipped == []
     assert gather(pets).duplicates == gathered.duplicates
+
+
+def test_parts_come_one_after_the_other_and_the_first_keeps_what_both_have(tmp_path, draw):
+    draw(tmp_path / "train" / "dog" / "9.png", 1)
+    draw(tmp_path / "train" / "cat" / "9.png", 2)
+    draw(tmp_path / "test" / "dog" / "0.png", 1)
+    draw(tmp_path / "test" / "cat" / "0.png", 3)
+    draw(tmp_path / "other" / "cat" / "0.png", 4)
+    draw(tmp_path / "test" / "stray.png", 5)
+    gathered = gather_labelled(tmp_path, parts=("train", "test"))
+    assert gathered.pictures.keys == ("train/cat/9.png", "train/dog/9.png", "test/cat/0.png")
+    assert gathered.labels == ["cat", "dog", "cat"]
+    assert gathered.duplicates == {"test/dog/0.png": "train/dog/9.png"}
+    assert gathered.skipped == [Skipped("test/stray.png", "not in a class folder")]
+    whole = gather_labelled(tmp_path, parts=("train", "test"), keep_duplicates=True)
+    assert whole.pictures.keys == ("train/cat/9.png", "train/dog/9.png", "test/cat/0.png", "test/dog/0.png")
+    assert whole.duplicates == {}
+
+
+def test_a_class_folder_without_files_is_told(pets):
+    (pets / "fox" / "deeper").mkdir(parents=True)
+    gathered = gather_labelled(pets)
+    assert gathered.skipped == [Skipped("fox", "class folder without files")]
+    assert set(gathered.labels) == {"cat", "dog"}
+
+
+def test_only_files_of_one_length_are_compared(pets, monkeypatch):
+    compared, digest = [], module._digest_or_reason
+    monkeypatch.setattr(module, "_digest_or_reason", lambda path: compared.append(path.name) or digest(path))
+    (pets / "dog" / "5.jpg").write_bytes((pets / "dog" / "4.jpg").read_bytes())
+    (pets / "cat" / "1.png").write_bytes((pets / "cat" / "1.png").read_bytes() + bytes(50))  # Pillow reads on
+    assert gather_labelled(pets).duplicates == {"dog/5.jpg": "dog/4.jpg"}
+    assert "1.png" not in compared
+    assert {"4.jpg", "5.jpg"} <= set(compared)
 
 
 def test_contradictory_labels_are_not_learned(pets, draw):
@@ -251,6 +286,15 @@ def test_what_was_typed(pets, draw, monkeypatch, grey, tmp_path):
     assert (len(twice.pictures), twice.duplicates) == (4, {})
 
 
+def test_a_missing_path_among_others_is_listed(pets):
+    gathered = gather([pets / "dog", pets / "absent.png", pets / "cat" / "1.png", pets / "nor this"])
+    assert [Path(key).name for key in gathered.pictures.keys] == ["1.png", "3.png", "4.jpg"]
+    assert gathered.skipped == [
+        Skipped(str(pets / "absent.png"), "no such file"),
+        Skipped(str(pets / "nor this"), "no such file"),
+    ]
+
+
 def test_a_path_and_the_same_file_otherwise_is_a_duplicate(pets, monkeypatch):
     monkeypatch.chdir(pets)
     gathered = gather([Path("dog/3.png"), pets / "dog" / "3.png"])
@@ -261,16 +305,19 @@ def test_a_path_and_the_same_file_otherwise_is_a_duplicate(pets, monkeypatch):
 def test_every_file_is_counted_as_it_is_done(pets, monkeypatch):
     (pets / "cat" / "notes.txt").write_text("not a picture")
     monkeypatch.setattr(module, "AT_ONCE", 2)
-    steps = []
-    gathered = gather_labelled(pets, steps.append)
-    assert steps == [1] * 5
+    told = []
+    gathered = gather_labelled(pets, lambda steps, total=None: told.append((steps, total)))
+    assert told == [(0, 5)] + [(1, None)] * 5
     assert len(gathered.pictures) == 4
+    told.clear()
+    gather([pets / "cat", pets / "dog" / "3.png"], lambda steps, total=None: told.append((steps, total)))
+    assert told == [(0, 4)] + [(1, None)] * 4
 
 
 def test_decoded_pictures_are_not_kept(tmp_path, draw, monkeypatch):
     for i in range(40):
         draw(tmp_path / f"{i}.png", i)
-    alive, most, read = set(), [0], module.picture_or_reason
+    alive, most, read = set(), [0], decoding._upright_rgb
 
     class Watched:
         def __init__(self, picture: Image.Image):
@@ -281,7 +328,7 @@ def test_decoded_pictures_are_not_kept(tmp_path, draw, monkeypatch):
         def __del__(self):
             alive.discard(id(self))
 
-    monkeypatch.setattr(module, "picture_or_reason", lambda path: Watched(read(path)))
+    monkeypatch.setattr(decoding, "_upright_rgb", lambda image: Watched(read(image)))
     assert len(gather(tmp_path).pictures) == 40
     assert len(most) == 41
     assert max(most) <= 16
@@ -291,7 +338,11 @@ def test_decoded_pictures_are_not_kept(tmp_path, draw, monkeypatch):
 def test_nothing_to_read(tmp_path):
     assert mistake(gather, tmp_path / "absent") == (f"there is no file or folder {tmp_path / 'absent'}; check the path")
     assert f"there is no folder or file {tmp_path / 'absent'}; give" in mistake(gather_labelled, tmp_path / "absent")
-    assert "there is no file or folder" in mistake(gather, [tmp_path, tmp_path / "absent.csv"])
+    assert mistake(gather, [tmp_path / "absent"]) == f"there is no file or folder {tmp_path / 'absent'}; check the path"
+    assert mistake(gather, [tmp_path / "a\x1b[31m.png", tmp_path / "b.png"]) == (
+        f"none of the 2 paths exists (first: {tmp_path}/a\\x1b[31m.png); check them"
+    )
+    assert "there is no file or folder" in mistake(gather, tmp_path / "absent.csv")
     assert "no files are named" in mistake(gather, [])
     assert mistake(gather, tmp_path) == (
         f"no image can be used in {tmp_path} (no files there); give a folder of images, or a CSV file that lists them"
@@ -337,13 +388,43 @@ def test_folders_that_the_system_does_not_open(pets, monkeypatch):
     assert f"{pets} cannot be opened (Permission denied); give" in mistake(gather_labelled, pets)
 
 
+def test_a_spreadsheet_runs_no_cell_of_skipped(tmp_path):
+    names = ["=HYPERLINK(1)", "+1.png", "-x.png", "@SUM.png", "\t=1.png", "a=b.png", ""]
+    write_skipped(tmp_path / "skipped.csv", [Skipped(name, "not an image") for name in names])
+    with open(tmp_path / "skipped.csv", encoding="utf-8", newline="") as file:
+        cells = [row["path"] for row in csv.DictReader(file)]
+    assert cells == ["'=HYPERLINK(1)", "'+1.png", "'-x.png", "'@SUM.png", "'\t=1.png", "a=b.png", ""]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names are not allowed there")
+def test_no_escape_sequence_reaches_the_terminal(tmp_path, draw):
+    steer = "\x1b[31m\x07\x9b\u202e"
+    for label in (f"{steer}a", f"{steer}b"):
+        draw(tmp_path / "in" / label / f"{steer}1.png", 1)
+    table(tmp_path / f"{steer}.csv", [f"{steer}path"])
+    messages = [
+        mistake(gather_labelled, tmp_path / "in"),
+        mistake(gather_labelled, tmp_path / steer),
+        mistake(gather_labelled, tmp_path / f"{steer}.csv"),
+        mistake(gather, tmp_path / f"{steer}.csv"),
+        mistake(gather, tmp_path / steer),
+        mistake(gather, [tmp_path / steer, tmp_path / steer / "more"]),
+    ]
+    draw(tmp_path / "in" / "c" / "2.png", 2)
+    messages += [reason for _, reason in gather_labelled(tmp_path / "in").skipped]
+    assert len(messages) == 8
+    for message in messages:
+        assert not set(message) & set(steer) - set("[31m")
+        assert "\\x1b[31m\\x07\\x9b\\u202e" in message
+
+
 def test_skipped_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "new" / "skipped.csv"
     write_skipped(path, [Skipped('a,"b"\n.png', "not an image")])
     with open(path, encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == [{"path": 'a,"b"\n.png', "reason": "not an image"}]
-    with pytest.raises(csv.Error):
-        write_skipped(path, [Skipped("b.png", "x"), None])
+    with pytest.raises(UnicodeEncodeError):
+        write_skipped(path, [Skipped("b.png", "x"), Skipped("\ud800", "x")])
     assert "not an image" in path.read_text()
     assert [entry.name for entry in path.parent.iterdir()] == ["skipped.csv"]
     write_skipped(path, [])

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import sys
 import warnings
 import zlib
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from PIL import Image
 
 from happycat.base.errors import InputError
-from happycat.images.decoding import read_picture, shown
+from happycat.images import decoding
+from happycat.images.decoding import picture_or_reason, read_picture, reason_against, shown
 from happycat.images.pictures import FilePictures
 
 RAMP = np.arange(16, dtype=np.uint16).reshape(4, 4) * 4369  # 0 … 65535, and 0, 17, …, 255 in 8 bits
@@ -274,7 +276,7 @@ def test_what_is_no_image(tmp_path):
     (tmp_path / "self.png").symlink_to(tmp_path / "self.png")
     assert refused(tmp_path / "empty.png") == "file is empty"
     assert refused(tmp_path / "page.jpg") == "not an image"
-    assert refused(tmp_path / "photo.HEIC") == "a HEIC photo; convert it to JPEG"
+    assert refused(tmp_path / "photo.HEIC").startswith("damaged: ")
     assert refused(tmp_path / "drawing.eps") == "a PostScript drawing, not an image"
     assert refused(tmp_path / "link.png") == "link leads nowhere"
     assert "symbolic links" in refused(tmp_path / "self.png")
@@ -324,11 +326,17 @@ def test_a_bomb_is_refused_by_its_header_and_without_a_warning(tmp_path, monkeyp
     path = png(tmp_path / "a.png", side, side, 8, 2, b"\0")
     monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", lambda image: pytest.fail("decoded"))
     limit = Image.MAX_IMAGE_PIXELS
+    megapixels = {9_500: 90, 20_000: 400, 1_000_000: 1_000_000}[side]
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        assert refused(path) == f"more than {limit} pixels"
+        assert refused(path) == f"{megapixels} megapixels, more than the 89 that are read"
     assert not heard
     assert limit == Image.MAX_IMAGE_PIXELS
+
+
+def test_a_little_too_many_pixels_are_not_rounded_to_what_is_allowed(tmp_path):
+    path = png(tmp_path / "a.png", 9_460, 9_460, 8, 2, b"\0")  # 89.49 million, 10 000 above the limit
+    assert refused(path) == "90 megapixels, more than the 89 that are read"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 100), (100, 1)])
@@ -348,10 +356,89 @@ def test_no_pixels(tmp_path, size):
     assert refused(png(tmp_path / "a.png", *size, 8, 2, b"")) == "not an image"
 
 
+@pytest.fixture
+def heic(tmp_path):
+    """A photo as telephones take them."""
+    encode = pytest.importorskip("pillow_heif").from_pillow
+
+    def _heic(image: Image.Image, name: str = "photo.heic", **options) -> Path:
+        encode(image).save(tmp_path / name, quality=95, **options)
+        return tmp_path / name
+
+    return _heic
+
+
+@pytest.mark.parametrize("name", ["photo.heic", "photo.jpg"])  # a wrong name is common
+def test_a_heic_photo(heic, name):
+    image = read_picture(heic(corners((80, 40)), name))
+    assert (image.mode, image.size) == ("RGB", (80, 40))
+    assert close(image.getpixel((10, 10)), RED, 25)
+    assert close(image.getpixel((70, 30)), BLUE, 25)
+    assert reason_against(heic(corners((80, 40)), name)) is None
+    assert "HEIF" not in Image.OPEN  # Pillow stays as it was
+
+
+def test_a_turned_heic_photo_is_upright(heic):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = heic(corners((80, 40)), exif=exif.tobytes())
+    assert b"irot" in path.read_bytes()  # turned by the container and by the metadata: to be done once
+    image = read_picture(path)
+    assert image.size == (40, 80)
+    assert close(image.getpixel((30, 10)), RED, 25)
+
+
+def test_a_transparent_heic_photo_is_over_white(heic):
+    image = read_picture(heic(Image.new("RGBA", (64, 64), (255, 0, 0, 0))))
+    assert close(image.getpixel((30, 30)), WHITE, 10)
+
+
+def test_a_truncated_heic_photo_is_refused(heic):
+    path = heic(Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)))
+    path.write_bytes(path.read_bytes()[:-500])
+    assert refused(path).startswith("damaged: ")
+    assert reason_against(path) == refused(path)
+
+
+def test_a_heic_photo_without_its_decoder(heic, monkeypatch):
+    path = heic(corners())
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    assert refused(path) == "a HEIC photo; install pillow-heif (pip install 'happycat[heic]') or convert it to JPEG"
+    path.write_bytes(b"nothing of the kind")
+    assert refused(path) == "not an image"
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}], ids=str)
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_a_check_finds_what_reading_finds(tmp_path, options, mode):
+    path, noise = tmp_path / "a.jpg", np.random.default_rng(0).integers(0, 255, (90, 70, 3), dtype=np.uint8)
+    Image.fromarray(noise).convert(mode).save(path, **options)
+    whole = path.read_bytes()
+    assert reason_against(path) is None
+    outcomes = set()
+    for end in [*range(1, len(whole), 97), *range(len(whole) - 12, len(whole))]:
+        path.write_bytes(whole[:end])
+        picture = picture_or_reason(path)
+        reason = picture if isinstance(picture, str) else None
+        outcomes.add(reason is None)
+        assert (reason_against(path) is None) == (reason is None), end
+    assert False in outcomes
+
+
+def test_a_check_decodes_no_large_picture(tmp_path, monkeypatch):
+    sizes, upright = [], decoding._upright_rgb
+    monkeypatch.setattr(decoding, "_upright_rgb", lambda image: sizes.append(image.size) or upright(image))
+    corners((800, 400)).save(tmp_path / "a.jpg")
+    assert reason_against(tmp_path / "a.jpg") is None
+    assert read_picture(tmp_path / "a.jpg").size == (800, 400)
+    assert sizes == [(100, 50), (800, 400)]
+
+
 def test_a_line_break_in_a_name_is_written_out(tmp_path):
     (tmp_path / "a\nb.png").touch()
     assert refused(tmp_path / "a\nb.png") == "file is empty"
     assert shown("a\nb\udcff é 猫\u202f.png") == "a\\nb\\udcff é 猫\u202f.png"
+    assert shown("\x1b[2J\x9b\u202egnp.\u2066שלום👩\u200d🌾") == "\\x1b[2J\\x9b\\u202egnp.\\u2066שלום👩\u200d🌾"
 
 
 def test_data_sets_read_in_the_same_way(tmp_path):

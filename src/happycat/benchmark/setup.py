@@ -21,6 +21,7 @@ from happycat.benchmark.loop import Loop, LoopConfig
 from happycat.benchmark.protocol import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.benchmark.record import Record
 from happycat.images import datasets as images
+from happycat.images.collecting import skipped_in_words, write_skipped
 from happycat.images.pictures import ArrayPictures, Images
 from happycat.methods import FLAVOURS, METHODS, Method, MethodConfig
 
@@ -63,6 +64,9 @@ def prepare(request: Request, progress: Progress) -> Loop:
         config = check_start(start, method_class, config, request.method_values, split, trunk, backbone.from_scratch)
     about = describe(request, config, data, trunk, loop, start)
     record = Record.open(request.out, about, split, request.resume)
+    if data.skipped:
+        write_skipped(record.folder / "skipped.csv", data.skipped)
+        progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
     if start and not method_class.rehearses and not record.stage_scores():
         record.adopt(start, request.method, asdict(config))
     return Loop(

@@ -118,7 +118,7 @@ def zoom_blur(pixels: np.ndarray, severity: int, random: np.random.Generator) ->
     for zoom in np.linspace(1, most, 12):
         left, top = (side * (1 - 1 / zoom) / 2 for side in picture.size)
         box = (left, top, picture.width - left, picture.height - top)
-        enlarged.append(picture.resize(picture.size, Image.Resampling.BILINEAR, box))
+        enlarged.append(np.asarray(picture.resize(picture.size, Image.Resampling.BILINEAR, box)))
     return np.mean(enlarged, axis=0) / 255
 
 
@@ -242,7 +242,8 @@ def _per_speck(pixels: np.ndarray, noise: Callable[[np.ndarray], np.ndarray]) ->
 def _grid(radius: float) -> tuple[np.ndarray, np.ndarray]:
     """Row (K, 1) and column (1, K) offsets of a square kernel that holds this radius."""
     reach = int(np.ceil(radius + 0.5))
-    return np.ogrid[-reach : reach + 1, -reach : reach + 1]
+    rows, columns = np.ogrid[-reach : reach + 1, -reach : reach + 1]
+    return rows, columns
 
 
 def _streak(length: float, angle: float) -> np.ndarray:
@@ -286,7 +287,7 @@ def _crystals(shape: tuple[int, int], random: np.random.Generator) -> np.ndarray
     roots = random.uniform(-0.1, 1.1, (round(40 * extent.prod()), 2)) * extent
     angles = random.uniform(0, 2 * np.pi, len(roots))
     bend = np.stack([_clouds(shape, 1.7, random) for _ in range(2)], axis=-1) - 0.5
-    places = np.stack(np.indices(shape), axis=-1) / side + 0.06 * bend
+    places = np.stack(list(np.indices(shape)), axis=-1) / side + 0.06 * bend
     fern = spatial.cKDTree(roots).query(places)[1]
     angle, (down, right) = angles[fern], np.moveaxis(places - roots[fern], -1, 0)
     along, across = down * np.sin(angle) + right * np.cos(angle), np.abs(down * np.cos(angle) - right * np.sin(angle))

@@ -121,6 +121,7 @@ class Images:
     order: tuple[int, ...] | None = None
     mirror: bool = True
     crop_share: float = CROP_SHARE
+    skipped: tuple[tuple[str, str], ...] = ()  # files that are left out: path and reason
 
     def __post_init__(self):
         for what, pictures, labels in (

@@ -68,7 +68,7 @@ def test_published_order(root, drawn_novel):
 
 
 def test_missing_archive_says_how_to_get_it(tmp_path):
-    with pytest.raises(InputError, match=r"CIFAR-100 is missing or damaged below .*; add --download"):
+    with pytest.raises(InputError, match=r"CIFAR-100 is missing or damaged below .*; the option download fetches it"):
         cifar100.load(tmp_path)
 
 

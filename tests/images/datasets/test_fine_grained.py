@@ -128,7 +128,7 @@ def test_aircraft_bad_archives(aircraft_root):
     annotations.write_text("0000001 Zeppelin\n")
     with pytest.raises(InputError, match=r"images_variant_test\.txt: 'Zeppelin' is not one of the 100 classes"):
         aircraft.load(aircraft_root)
-    with pytest.raises(InputError, match=r"variants\.txt is missing; add --download to fetch it"):
+    with pytest.raises(InputError, match=r"variants\.txt is missing; the option download fetches it"):
         aircraft.load(aircraft_root / "elsewhere")
 
 

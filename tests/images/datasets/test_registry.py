@@ -51,7 +51,7 @@ def test_bad_names_and_options(name, options, message):
 def test_a_folder_is_a_data_set(tmp_path, draw, monkeypatch):
     for name in ("a", "b"):
         for i in range(4):
-            draw(tmp_path / "mine" / name / f"{i}.png")
+            draw(tmp_path / "mine" / name / f"{i}.png", 10 * i + ord(name))
     assert len(images.load(str(tmp_path / "mine"), test_share="0.5").test) == 4
     assert len(images.load("folder", root=tmp_path / "mine").test) == 2
     monkeypatch.chdir(tmp_path)

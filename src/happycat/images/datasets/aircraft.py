@@ -30,7 +30,7 @@ def load(root: Path | str, download: bool = False) -> Images:
         from torchvision.datasets import FGVCAircraft  # torchvision takes seconds to import
 
         from_torchvision(FGVCAircraft, "FGVC-Aircraft", root, download)
-    folder = unpacked(root, "fgvc-aircraft-2013b", "data/variants.txt", "add --download to fetch it")
+    folder = unpacked(root, "fgvc-aircraft-2013b", "data/variants.txt", "the option download fetches it")
     classes = sorted(fields[0] for fields in rows(folder / "data" / "variants.txt", 1))
     check_count(str(folder / "data" / "variants.txt"), len(set(classes)), 100)
     train, train_labels = _part(folder, "trainval", classes)

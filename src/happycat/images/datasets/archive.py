@@ -1,4 +1,4 @@
-"""What the file-based data sets share: finding, reading and checking what was unpacked."""
+"""Unpacked archives of published data sets: finding, reading and checking their files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from happycat.base.errors import InputError
+from happycat.images.decoding import shown
 
 SUFFIXES = frozenset(
     {
@@ -25,7 +26,7 @@ def unpacked(root: Path | str, folder: str, marker: str, advice: str) -> Path:
     for place in (root / folder, root):
         if (place / marker).exists():
             return place
-    raise InputError(f"{folder}: {root / folder / marker} is missing; {advice}")
+    raise InputError(f"{folder}: {shown(root / folder / marker)} is missing; {advice}")
 
 
 def rows(path: Path, columns: int) -> list[list[str]]:
@@ -33,13 +34,13 @@ def rows(path: Path, columns: int) -> list[list[str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; unpack the archive again") from None
+        raise InputError(f"{shown(path)} is missing; unpack the archive again") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as text ({error}); unpack the archive again") from error
+        raise InputError(f"{shown(path)} cannot be read as text ({error}); unpack the archive again") from error
     table = [line.strip().split(maxsplit=columns - 1) for line in lines if line.strip()]
     for fields in table:
         if len(fields) != columns:
-            raise InputError(f"{path}: {' '.join(fields)!r} is not {columns} fields; unpack the archive again")
+            raise InputError(f"{shown(path)}: {' '.join(fields)!r} is not {columns} fields; unpack the archive again")
     return table
 
 
@@ -48,7 +49,7 @@ def numbers(words: Iterable[str], path: Path) -> np.ndarray:
     try:
         return np.array([int(word) for word in words], dtype=np.int64)
     except ValueError as error:
-        raise InputError(f"{path}: {error}; unpack the archive again") from None
+        raise InputError(f"{shown(path)}: {error}; unpack the archive again") from None
 
 
 def labels(names: Sequence[str], classes: Sequence[str], path: Path) -> np.ndarray:
@@ -56,7 +57,9 @@ def labels(names: Sequence[str], classes: Sequence[str], path: Path) -> np.ndarr
     index = {name: label for label, name in enumerate(classes)}
     for name in names:
         if name not in index:
-            raise InputError(f"{path}: {name!r} is not one of the {len(index)} classes; unpack the archive again")
+            raise InputError(
+                f"{shown(path)}: {name!r} is not one of the {len(index)} classes; unpack the archive again"
+            )
     return np.array([index[name] for name in names], dtype=np.int64)
 
 
@@ -71,8 +74,8 @@ def check_present(root: Path, keys: Sequence[str]) -> None:
     missing = [key for key in keys if not (root / key).is_file()]
     if missing:
         raise InputError(
-            f"{len(missing)} of {len(keys)} listed images are missing below {root} (first: {missing[0]}); "
-            "unpack the archive again"
+            f"{len(missing)} of {len(keys)} listed images are missing below {shown(root)} "
+            f"(first: {shown(missing[0])}); unpack the archive again"
         )
 
 
@@ -106,7 +109,7 @@ def from_torchvision(dataset: Callable, what: str, root: Path | str, download: b
     try:
         return dataset(str(Path(root).expanduser()), download=download, **options)
     except (RuntimeError, OSError, EOFError, ValueError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = shown(" ".join(str(error).split())) or type(error).__name__
         if download:
-            raise InputError(f"{what} could not be downloaded to {root} ({reason}); try again later") from error
-        raise InputError(f"{what} is missing or damaged below {root}; add --download to fetch it") from error
+            raise InputError(f"{what} could not be downloaded to {shown(root)} ({reason}); try again later") from error
+        raise InputError(f"{what} is missing or damaged below {shown(root)}; the option download fetches it") from error
