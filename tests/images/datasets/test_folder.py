@@ -95,7 +95,7 @@ def test_what_cannot_be_used_is_left_out_and_listed(flat, draw):
     draw(flat / "cat" / "five.png", 5)
     draw(flat / "cat" / "without suffix.png", 90).rename(flat / "cat" / "without suffix")
     (flat / "cow").mkdir()
-    images = folder.load(flat)
+    images = folder.load(flat, keep_duplicates=False)
     assert images.classes == ("cat", "dog")
     skipped = dict(images.skipped)
     assert skipped.pop("dog/6.jpg").startswith("damaged: ")
@@ -123,7 +123,7 @@ def test_a_folder_is_read_as_for_learning(flat, draw, tmp_path):
     (flat / "dog" / "more").symlink_to(tmp_path / "elsewhere")
     draw(tmp_path / "elsewhere" / "1.png", 50)
     (flat / "dog" / "Thumbs.db").write_text("x")
-    images, gathered = folder.load(flat), gather_labelled(flat)
+    images, gathered = folder.load(flat, keep_duplicates=False), gather_labelled(flat)
     assert sorted(images.train.keys + images.test.keys) == sorted(gathered.pictures.keys)
     assert "dog/more/1.png" in gathered.pictures.keys
     assert {path for path, _ in images.skipped} == {path for path, _ in gathered.skipped} | gathered.duplicates.keys()
@@ -140,7 +140,7 @@ def split(tmp_path, draw):
 
 
 def test_no_test_picture_is_a_train_picture(split):
-    images = folder.load(split)
+    images = folder.load(split, keep_duplicates=False)
     assert images.train.keys == ("train/a/1.png", "train/a/2.png", "train/b/1.png")
     assert images.test.keys == ("test/a/0.png", "test/b/0.png")
     assert images.skipped == (
@@ -154,14 +154,14 @@ def test_what_is_left_out_in_words(split):
     (split / "test" / "a" / ".hidden.png").touch()
     (split / "test" / "a\x1b[31m").mkdir()
     (split / "test" / "a\x1b[31m" / "1.png").touch()
-    assert skipped_in_words(folder.load(split)) == (
+    assert skipped_in_words(folder.load(split, keep_duplicates=False)) == (
         "4 of 9 files are left out (first: test/a\\x1b[31m/1.png: file is empty)"
     )
 
 
-def test_a_published_split_can_be_used_as_it_is(split):
+def test_a_published_split_is_used_as_it_is(split):
     (split / "test" / "b" / "empty.png").touch()
-    images = folder.load(split, keep_duplicates=True)
+    images = folder.load(split)
     assert images.train.keys == tuple(f"train/{key}.png" for key in ("a/1", "a/2", "b/1", "b/2"))
     assert images.test.keys == tuple(f"test/{key}.png" for key in ("a/0", "a/contradiction", "a/leak", "b/0"))
     assert images.test_labels.tolist() == [0, 0, 0, 1]
@@ -190,14 +190,14 @@ def test_no_escape_sequence_reaches_the_terminal(tmp_path, draw):
 
     def refuse():
         with pytest.raises(InputError) as caught:
-            folder.load(root)
+            folder.load(root, keep_duplicates=False)
         messages.append(str(caught.value))
 
     refuse()
     draw(root / "test" / f"{steer}new" / "2.png", 2)
     refuse()
     draw(root / "train" / f"{steer}new" / "1.png", 3)
-    messages += [reason for _, reason in folder.load(root).skipped]
+    messages += [reason for _, reason in folder.load(root, keep_duplicates=False).skipped]
     root = root / "absent"
     refuse()
     assert len(messages) == 4

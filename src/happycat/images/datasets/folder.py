@@ -16,15 +16,15 @@ from happycat.images.pictures import FilePictures, Images
 ByClass = dict[str, list[str]]  # the keys of each class, sorted
 
 
-def load(root: Path | str, test_share: float = 0.2, keep_duplicates: bool = False) -> Images:
+def load(root: Path | str, test_share: float = 0.2, keep_duplicates: bool = True) -> Images:
     """The pictures below `root`: `train/CLASS/…` and `test/CLASS/…` (or `val/`), or just `CLASS/…`.
 
     Without a test folder, `test_share` of each class is held out: round(share · n) pictures, at least one
     and never the last one, those whose keys have the smallest SHA-256. So the choice is the same on every
-    machine. Classes are sorted by name. The files are read like those of any labelled folder (`collecting`):
-    what is no picture is left out, each content is kept once, in train rather than in test, and one that lies in
-    two classes is left out; `skipped` lists all of these. A published split that is to be used as it is, with the
-    duplicates that it may have, needs `keep_duplicates`.
+    machine. Classes are sorted by name. The files are read like those of any labelled folder (`collecting`);
+    `skipped` lists what is left out. A benchmark is used as it was published, with the duplicates that it may have:
+    without `keep_duplicates`, each content is kept once, in train rather than in test, and one that lies in two
+    classes is left out.
     """
     root = Path(root).expanduser()
     if not root.is_dir():
