@@ -14,7 +14,7 @@ try:
 except ImportError:  # Windows: processes do not notice each other there
     fcntl = None
 
-from happycat.base.errors import InputError, StorageError
+from happycat.base.errors import InputError, NoSpaceError, StorageError
 
 
 @contextmanager
@@ -24,9 +24,7 @@ def storage_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(
-                f"no space left for {path}; free some, or write elsewhere, and go on with --resume"
-            ) from error
+            raise NoSpaceError(f"no space left for {path}; free some, or write elsewhere") from error
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
 
 

@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from happycat.base.disk import fcntl, read_json, replacing, storage_errors, sync, write_json, write_text
-from happycat.base.errors import InputError, StorageError
+from happycat.base.errors import InputError, NoSpaceError, StorageError
 from happycat.benchmark.protocol import Split
 
 FORMAT = 1
@@ -250,7 +250,7 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:  # what the library makes of an operating system's refusal
-        raise StorageError(f"cannot write {path}: {error}; free some space and go on with --resume") from error
+        raise NoSpaceError(f"cannot write {path}: {error}; free some space") from error
 
 
 def prediction_rows(keys: Sequence[str], probabilities: np.ndarray) -> list[dict]:
