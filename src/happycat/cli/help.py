@@ -23,7 +23,7 @@ class SectionedCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        sections: dict[str, list[Row]] = {"Arguments": []}
+        sections: dict[str, list[Row]] = {"Arguments": [], "Options": []}
         values: dict[str, str] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)

@@ -98,6 +98,7 @@ def discover(
     check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
     from happycat.cli.output import found_sentence, found_table
+    from happycat.images.pictures import FilePictures
     from happycat.model import file as model_file
     from happycat.model.estimator import Happycat
     from happycat.model.page import found_page, save_page, with_pictures, write_assignments
@@ -120,7 +121,8 @@ def discover(
         write_assignments(folder / "assignments.csv", found.assigned)
         what = f"discover {inbox}"
         page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
-        save_page(page, found.pictures.root, folder / "page.json")
+        root = found.pictures.root if isinstance(found.pictures, FilePictures) else None
+        save_page(page, root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
         model_file.append(model, cat.part(what, more))
@@ -218,8 +220,8 @@ def show(
         print(json.dumps(told, indent=1))
         return
     table = Table(title=shown(f"{model}, version {number}"), title_justify="left")
-    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
-        table.add_column(column, justify=justify)
+    for column in ("id", "name", "found", "images", ""):
+        table.add_column(column, justify="right" if column in ("id", "images") else "left")
     for c in version.about["classes"]:
         state = "dropped" if c["dropped"] else f"part of {c['merged']}" if c["merged"] is not None else ""
         found = f"stage {c['stage']}" if c["stage"] else "labelled"
