@@ -36,7 +36,8 @@ def found_table(cat: Happycat, found: Discovery) -> Table:
         if one.images or one.new:
             confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
             coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            label = Text(f"{one.identity.label} (new)", "bold") if one.new else one.identity.label
+            name = str(cat.registry_.label(one.identity))
+            label = Text(f"{name} (new)", "bold") if one.new else name
             table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
     return table
 
