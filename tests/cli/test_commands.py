@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from happycat.cli import main
+from happycat.cli import main, practitioner
 from happycat.cli.commands import GROUPS, TABLE, load_command
 from happycat.cli.practitioner import USUAL_BACKBONE
+from happycat.model import file as model_file
 
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "matplotlib", "pandas", "scipy"}
 COUNT = """
@@ -56,8 +61,9 @@ def test_help_and_version_need_nothing_heavy(words):
         (["fit", "nowhere"], "there is no folder or file nowhere"),
         (["fit", ".", "--weights", "none.pt"], "there is no weights file none.pt"),
         (["discover", "none.cat", "."], "there is no model none.cat"),
-        (["discover", __file__, "nowhere"], "there is no folder or file nowhere"),
-        (["discover", __file__, ".", "--new", "²"], "a number or auto"),
+        (["discover", "none.cat", "nowhere"], "there is no folder or file nowhere"),
+        (["discover", "none.cat", ".", "--new", "²"], "a number or auto"),
+        (["discover", __file__, "."], "is not a happycat model"),
         (["predict", "none.cat", "x.png"], "there is no model none.cat"),
         (["predict", __file__, "x.png", "--json", "--csv"], "--json and --csv"),
         (["export", "none.cat", "x.onnx"], "there is no model none.cat"),
@@ -68,6 +74,46 @@ def test_a_mistake_is_answered_before_anything_heavy_is_imported(words, message)
     assert code == 2
     assert message in said
     assert not modules & HEAVY
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """A model of four classes of vectors."""
+    from happycat import Happycat
+
+    random, path = np.random.default_rng(0), tmp_path_factory.mktemp("model") / "shop.cat"
+    labels = np.repeat(list("abcd"), 12)
+    centres = np.repeat(np.eye(4, 16), 12, axis=0)
+    Happycat().fit(centres + 0.1 * random.normal(size=centres.shape), labels).save(path)
+    return path
+
+
+def test_corrections_need_nothing_heavy(model):
+    for words in (["name", "0", "ant"], ["merge", "0", "1"], ["split", "0"], ["drop", "2"], ["undo"], ["show"]):
+        said, code, modules = run_and_list_modules(words[0], str(model), *words[1:])
+        assert code == 0, said
+        assert not modules & HEAVY, words
+
+
+@pytest.mark.parametrize("words", [["undo"], ["name", "0", "ant"], ["discover", "."]])
+def test_a_model_that_is_in_use_is_told_at_once(model, words):
+    with model_file.locked(model):
+        said, code, modules = run_and_list_modules(words[0], str(model), *words[1:])
+    assert code == 2
+    assert f"{model} is in use by process {os.getpid()} " in said
+    assert "--wait" in said
+    assert not modules & HEAVY
+
+
+@pytest.mark.parametrize("flags", [[], ["--wait"]])
+def test_discover_waits_if_it_is_told_to(model, monkeypatch, capsys, flags):
+    asked = []
+    monkeypatch.setattr(model_file, "locked", lambda path, wait: asked.append((path, wait)) or nullcontext())
+    monkeypatch.setattr(practitioner, "_discover", lambda *words: None)
+    monkeypatch.setattr(sys, "argv", ["happycat", "discover", str(model), ".", *flags])
+    with pytest.raises(SystemExit):
+        main()
+    assert asked == [(model, bool(flags))]
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -22,3 +22,7 @@ class StorageError(HappycatError):
 
 class NoSpaceError(StorageError):
     """The disk is full."""
+
+
+class InUseError(InputError):
+    """Another process changes the same model, run or store at this moment."""

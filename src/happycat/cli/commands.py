@@ -40,17 +40,17 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "predict": Entry("practitioner:predict", "Say which class images belong to, or that none fits."),
     },
     "Corrections": {
-        "name": Entry("practitioner:name", "Give a class its name."),
-        "merge": Entry("practitioner:merge", "Make one class of several."),
-        "split": Entry("practitioner:split", "Make two classes of one."),
+        "name": Entry("corrections:name", "Give a class its name."),
+        "merge": Entry("corrections:merge", "Make one class of several."),
+        "split": Entry("corrections:split", "Make two classes of one, or take apart what was merged."),
         "drop": Entry(
-            "practitioner:drop",
+            "corrections:drop",
             "Give a class up: nothing is given to it any more, and nothing like it is discovered again.",
         ),
-        "undo": Entry("practitioner:undo", "Go back to the version before."),
+        "undo": Entry("corrections:undo", "Go back to the version before."),
     },
     "Look": {
-        "show": Entry("practitioner:show", "Show a model's classes, its versions, and what it holds."),
+        "show": Entry("corrections:show", "Show a model's classes, its versions, and what it holds."),
         "report": Entry("practitioner:report", "Show a model's last discovery, or research runs, as one page."),
         "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
     },

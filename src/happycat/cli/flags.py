@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from happycat.base.errors import InputError
+from happycat.base.errors import InputError, InUseError
 from happycat.cli.help import METHOD_VALUES, default_text
 
 if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's help need not wait for it
@@ -48,6 +49,16 @@ FlavourOption = Annotated[
     str, typer.Option(help="which set of a method's values: authors or paper", rich_help_panel=RUN)
 ]
 WaitOption = Annotated[bool, typer.Option("--wait", help="wait while another command changes the model")]
+
+
+@contextmanager
+def advising_to_wait() -> Iterator[None]:
+    """Name --wait in the message that another process changes the model."""
+    try:
+        yield
+    except InUseError as error:
+        raise InUseError(f"{error} (--wait waits for it)") from error
+
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -39,7 +39,7 @@ def found_table(cat: Happycat, found: Discovery) -> Table:
         if one.images or one.new:
             confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
             coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            name = shown(str(one.identity.label))
+            name = shown(str(cat.registry_.label(one.identity)))
             label = Text(f"{name} (new)", "bold") if one.new else Text(name)
             table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
     return table

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError
 from happycat.cli.display import Display, tell
 from happycat.cli.display import results as out
-from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption
+from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
 from happycat.cli.interruption import interruptible, keeping, kept_so_far
 from happycat.images.decoding import shown
+from happycat.model import file as model_file
 
 if TYPE_CHECKING:
     from happycat.images.collecting import Skipped
-    from happycat.model.estimator import Discovery, Happycat
+    from happycat.model.estimator import Discovery
+    from happycat.model.file import VersionTag
 
 # What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
-ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
 WeightsOption = Annotated[
     Path | None, typer.Option(help="the backbone's weights [those of fit]", rich_help_panel=BACKBONE)
 ]
@@ -94,27 +93,33 @@ def discover(
 ) -> None:
     """Find new classes among unlabelled images; the model learns them as a new version."""
     num_new = new_classes(new)
-    check_model(model)
     check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
+    with advising_to_wait(), model_file.locked(model, wait):
+        tag = model_file.read(model).tag
+        folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
+        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+        _discover(model, tag, inbox, num_new, folder, images, backbone)
+
+
+def _discover(
+    model: Path, tag: VersionTag, inbox: Path, num_new: int | str, folder: Path, images: bool, backbone: dict[str, Any]
+) -> None:
+    """Find new classes, write the results to the folder and the next version to the model, and say what was found."""
     from happycat.cli.output import found_sentence, found_table
     from happycat.images.pictures import FilePictures
-    from happycat.model import file as model_file
     from happycat.model.estimator import Happycat
     from happycat.model.page import found_page, save_page, with_pictures, write_assignments
     from happycat.report.html import write_page
 
-    progress = Display()
+    progress, number = Display(), tag.number + 1
     with (
-        model_file.changing(model),
         keeping(model) as cache,
         interruptible(lambda: f"{kept_so_far(progress, cache)}; {model} is as it was"),
         progress,
     ):
-        number = model_file.read_parts(model).num_versions + 1
-        cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
+        cat = Happycat.load(model, **backbone)
         found = cat.discover(inbox, num_new, progress=progress, cache_dir=cache)
-        folder = folder or model.with_name(f"{model.stem}-{number}")
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         progress.step("drawing the page")
@@ -125,7 +130,7 @@ def discover(
         save_page(page, root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        model_file.append(model, cat.part(what, more))
+        model_file.append(model, cat.part(), tag, what, more)
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -147,7 +152,7 @@ def predict(
     """Say which class images belong to, or that none fits."""
     if as_json and as_csv:
         raise InputError("--json and --csv are two ways to print the same; give one of them")
-    check_model(model)
+    model_file.history(model)  # refuses what is no model
     check_weights(weights)
     paths = _typed_or_piped(paths)
     from happycat.cli.output import print_rows
@@ -167,84 +172,13 @@ def predict(
             print(shown(f"happycat: {done.put} images sorted into {target}{there}"), file=sys.stderr)
 
 
-def name(model: ModelArgument, which: ClassArgument, name: Annotated[str, typer.Argument(help="its name")]) -> None:
-    """Give a class its name."""
-    _correct(model, f"name {which} {name!r}", lambda cat: f"class {cat.name(which, name).id} is {name} now")
-
-
-def merge(
-    model: ModelArgument,
-    first: ClassArgument,
-    others: Annotated[list[str], typer.Argument(help="the classes that it takes in")],
-) -> None:
-    """Make one class of several."""
-    said = ", ".join(others)
-    _correct(model, f"merge {first} {said}", lambda cat: f"{said} is part of {cat.merge(first, *others).label} now")
-
-
-def split(model: ModelArgument, which: ClassArgument) -> None:
-    """Make two classes of one."""
-
-    def change(cat: Happycat) -> str:
-        one, two = cat.split(which)
-        return f"{one.label} is split: {one.label} ({one.images} images) and {two.label} ({two.images})"
-
-    _correct(model, f"split {which}", change)
-
-
-def drop(model: ModelArgument, which: ClassArgument) -> None:
-    """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
-    _correct(model, f"drop {which}", lambda cat: f"{cat.drop(which).label} is dropped")
-
-
-def undo(model: ModelArgument) -> None:
-    """Go back to the version before."""
-    from happycat.model import file as model_file
-
-    with model_file.changing(model):
-        number = model_file.go_back(model)
-    tell(f"{model} is at version {number} again")
-
-
-def show(
-    model: ModelArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-) -> None:
-    """Show a model's classes, its versions, and what it holds."""
-    from happycat.model import file as model_file
-
-    base, version, number = model_file.read(model)
-    history = model_file.abouts(model)
-    if as_json:
-        told = {"version": number, "backbone": base.about["backbone"], "classes": version.about["classes"]}
-        print(json.dumps(told, indent=1))
-        return
-    table = Table(title=shown(f"{model}, version {number}"), title_justify="left")
-    for column in ("id", "name", "found", "images", ""):
-        table.add_column(column, justify="right" if column in ("id", "images") else "left")
-    for c in version.about["classes"]:
-        state = "dropped" if c["dropped"] else f"part of {c['merged']}" if c["merged"] is not None else ""
-        found = f"stage {c['stage']}" if c["stage"] else "labelled"
-        table.add_row(str(c["id"]), shown(c["name"] or ""), found, str(c["images"]), state)
-    out.print(table)
-    for i, about in enumerate(history, 1):
-        tell(f"version {i}: {about['when']}  {about['what']}")
-    own = "with its weights" if base.tensors else "whose weights lie elsewhere"
-    out.print(
-        f"{_size(model)} on disk: {base.about['backbone']} ({own}), a space of "
-        f"{version.tensors['space.projection'].shape[1]} dimensions, {len(version.tensors['memory.prototypes'])} "
-        "directions in it, a number of images each; no image, and nothing of a single image",
-        soft_wrap=True,
-    )
-
-
 def export(
     model: ModelArgument,
     onnx: Annotated[Path, typer.Argument(help="the ONNX file to write")],
     weights: WeightsOption = None,
 ) -> None:
     """Write a model as one ONNX file: images in, class and probability out."""
-    check_model(model)
+    model_file.history(model)  # refuses what is no model
     check_weights(weights)
     from happycat.model.estimator import Happycat
     from happycat.model.export import export_onnx
@@ -270,11 +204,9 @@ def report(
 
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        check_model(what[0])
-        from happycat.model import file as model_file
         from happycat.model.page import read_page, with_pictures
 
-        folders = [about["results"] for about in model_file.abouts(what[0]) if about.get("results")]
+        folders = [about["results"] for about in model_file.history(what[0]) if about.get("results")]
         saved = Path(folders[-1]) / "page.json" if folders else None
         if saved is None or not saved.exists():
             where = f"{saved} is gone" if saved else "it has discovered nothing yet"
@@ -299,12 +231,6 @@ def check_there(path: Path, wanted: str) -> None:
         raise InputError(f"there is no folder or file {path}; give {wanted}")
 
 
-def check_model(path: Path) -> None:
-    """Refuse a model file that is not there."""
-    if not path.is_file():
-        raise InputError(f"there is no model {path}; make one with `happycat fit FOLDER -o {path}`")
-
-
 def check_weights(path: Path | None) -> None:
     """Refuse a weights file that is not there."""
     if path is not None and not path.is_file():
@@ -324,9 +250,7 @@ def _typed_or_piped(paths: Sequence[Path] | None) -> list[Path]:
 
 
 def _history(model: Path) -> list[tuple[int, str, str]]:
-    from happycat.model import file as model_file
-
-    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.abouts(model), 1)]
+    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.history(model), 1)]
 
 
 def _summary(found: Discovery) -> dict:
@@ -339,18 +263,6 @@ def _summary(found: Discovery) -> dict:
         "skipped": len(found.skipped),
         "duplicates": found.duplicates,
     }
-
-
-def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
-    """A person's correction, as the next version."""
-    from happycat.model import file as model_file
-    from happycat.model.estimator import Happycat
-
-    with model_file.changing(model):
-        cat = Happycat.load(model)
-        said = change(cat)
-        number = model_file.append(model, cat.part(what))
-    tell(f"{said} (version {number})")
 
 
 def _told_of_files(folder: Path, skipped: list[Skipped], duplicates: int) -> None:
