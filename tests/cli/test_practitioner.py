@@ -162,22 +162,22 @@ def test_json_and_csv_say_whether_it_is_unsure(story, model):
 
 
 def test_no_control_character_of_a_name_reaches_the_terminal(story, tmp_path):
-    """A class's folder, an image and a model with a colour code, a line break and C1 codes in their names."""
+    """Images, folders and a model with a colour code, a line break and C1 codes in their names; then a class."""
     bad = "\x1b[31m\x9b2J\n"
-    labelled = tmp_path / f"labelled{bad}"
+    labelled, model = tmp_path / f"labelled{bad}", tmp_path / f"shop{bad}.cat"
     for name in ("3", "4"):
-        shutil.copytree(story / "labelled" / name, labelled / f"{name}{bad}")
-    (labelled / f"3{bad}" / f"bro{bad}ken.png").write_bytes(b"")
-    model = tmp_path / f"shop{bad}.cat"
-    image = labelled / f"3{bad}" / f"im{bad}age.png"
+        shutil.copytree(story / "labelled" / name, labelled / name)
+    image, broken = labelled / "3" / f"im{bad}age.png", labelled / "3" / f"bro{bad}ken.png"
     shutil.copy(story / "labelled/3/3 1.png", image)
+    broken.write_bytes(b"")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
         said = [say("fit", labelled, "-o", model, "--backbone", "scratch_vit", "--no-mirror")]
-    predict = ("predict", model, image, labelled / f"3{bad}" / f"bro{bad}ken.png")
+    predict = ("predict", model, image, broken)
     said += [say(*predict), say(*predict, "--json", "--copy-to", tmp_path / f"to{bad}")]
     said += [say("show", model), say("predict", f"none{bad}.cat", image), say("discover", model, f"no{bad}where")]
-    assert [code for code, _, _ in said] == [0, 0, 0, 0, 2, 2]
+    said += [say("name", model, 0, f"cat{bad}")]  # refused
+    assert [code for code, _, _ in said] == [0, 0, 0, 0, 2, 2, 2]
     for _, out, err in said:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", out.replace("\t", "") + err)
     assert json.loads(said[2][1])["image"] == str(image)  # JSON's own escapes: nothing is lost
