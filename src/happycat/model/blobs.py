@@ -20,8 +20,8 @@ from happycat.base.errors import InputError, StorageError
 
 MAGIC = b"HAPPYCAT 2\n"
 HEAD = struct.Struct("<Q32s")  # length and SHA-256 of the index
-TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-TYPES += ("float16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+TYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 BLOCK = 1 << 20
 
 
