@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from happycat.cli import research as cli
+from happycat.cli import main
+from happycat.cli.commands import TABLE, load_command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -33,14 +33,14 @@ def test_a_command_runs(command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", shlex.split(command))
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main()
     assert not stop.value.code, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", commands("text"))
 def test_a_command_that_needs_data_has_flags_that_exist(command):
     name, *words = shlex.split(command)[1:]
-    known = {flag for p in get_command(cli.app).commands[name].params for flag in (*p.opts, *p.secondary_opts)}
+    known = {flag for p in load_command(name).params for flag in (*p.opts, *p.secondary_opts)}
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
@@ -56,7 +56,7 @@ def test_the_python_examples_run(folder, monkeypatch):
 
 
 def test_every_command_is_documented():
-    for name in get_command(cli.app).commands:
+    for name in TABLE:
         assert f"`{name}`" in README or f"happycat {name}" in README, name
 
 

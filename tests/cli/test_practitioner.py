@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +19,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from happycat.backbone import extraction
-from happycat.cli import research as cli
+from happycat.base import disk
+from happycat.cli import main
 from happycat.model import file as model_file
 from happycat.model import scratch
 
@@ -31,7 +35,7 @@ def say(*words) -> tuple[int, str, str]:
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", err)
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            main()
     return stop.value.code or 0, out.getvalue(), err.getvalue()
 
 
@@ -136,42 +140,50 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_predicted(story, model):
 
 
 @pytest.mark.parametrize("flag", ["--copy-to", "--link-to"])
-def test_images_are_sorted_into_folders(story, model, tmp_path, flag):
-    for _ in range(2):  # the second time nothing is overwritten
-        assert say("predict", model, story / "labelled/3/3 1.png", flag, tmp_path / "sorted")[0] == 0
+def test_images_are_sorted_into_folders_once(story, model, tmp_path, flag):
+    image = story / "labelled/3/3 1.png"
+    said = [say("predict", model, image, flag, tmp_path / "sorted") for _ in range(2)]
+    assert [code for code, _, _ in said] == [0, 0]
+    assert said[0][2].endswith(f"happycat: 1 images sorted into {tmp_path / 'sorted'}\n")
+    assert said[1][2].endswith(f"happycat: 0 images sorted into {tmp_path / 'sorted'}; 1 were there already\n")
     (folder,) = (tmp_path / "sorted").iterdir()
     assert folder.name in {"0", "1", "2", "3", "4", "[b] _cat_", "unknown"}
-    found = sorted(folder.iterdir())
-    assert [path.name for path in found] == ["3 1-2.png", "3 1.png"]
-    assert found[0].is_symlink() == (flag == "--link-to")
-    assert found[0].read_bytes() == (story / "labelled/3/3 1.png").read_bytes()
+    (found,) = folder.iterdir()
+    assert found.name == "3 1.png"
+    assert found.is_symlink() == (flag == "--link-to")
+    assert found.read_bytes() == image.read_bytes()
 
 
-def test_corrections_are_versions_and_can_be_undone(discovered, tmp_path):
-    model = tmp_path / "shop.cat"
-    model.write_bytes(discovered[0].read_bytes())
-    assert "class 6 is six now (version 3)" in say("name", model, 6, "six")[1]
-    assert "7 is part of six now" in say("merge", model, "six", 7)[1]
-    assert "is split" in say("split", model, "six")[1]
-    assert "is dropped" in say("drop", model, 8)[1]
-    told = json.loads(say("show", model, "--json")[1])
-    assert told["version"] == 6
-    assert [(c["name"], c["merged"], c["dropped"]) for c in told["classes"][6:]] == [
-        ("six", None, False),
-        (None, 6, False),
-        (None, None, True),
-    ]
-    for version in (5, 4, 3, 2, 1):
-        assert f"version {version} again" in say("undo", model)[1]
-    code, _, err = say("undo", model)
-    assert (code, err) == (2, f"happycat: {model} has no earlier version\n")
+def test_json_and_csv_say_whether_it_is_unsure(story, model):
+    told = [json.loads(line) for line in say("predict", model, story / "inbox", "--json")[1].splitlines()]
+    rows = list(csv.DictReader(io.StringIO(say("predict", model, story / "inbox", "--csv")[1])))
+    assert {row["unsure"] for row in told} == {True, False}
+    assert [row["unsure"] == "yes" for row in rows] == [row["unsure"] for row in told]
 
 
-def test_show_says_what_is_stored(discovered):
-    said = say("show", discovered[0])[1]
-    assert "version 2" in said
-    assert "stage 1" in said
-    assert "no image, and nothing of a single image" in said
+def test_no_control_character_of_a_name_reaches_the_terminal(story, tmp_path):
+    """Images, folders and a model with a colour code, a line break and C1 codes in their names; then a class."""
+    bad = "\x1b[31m\x9b2J\n"
+    labelled, model = tmp_path / f"labelled{bad}", tmp_path / f"shop{bad}.cat"
+    for name in ("3", "4"):
+        shutil.copytree(story / "labelled" / name, labelled / name)
+    image, broken = labelled / "3" / f"im{bad}age.png", labelled / "3" / f"bro{bad}ken.png"
+    shutil.copy(story / "labelled/3/3 1.png", image)
+    broken.write_bytes(b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+        said = [say("fit", labelled, "-o", model, "--backbone", "scratch_vit", "--no-mirror")]
+    predict = ("predict", model, image, broken)
+    said += [say(*predict), say(*predict, "--json", "--copy-to", tmp_path / f"to{bad}")]
+    said += [say("show", model), say("predict", f"none{bad}.cat", image), say("discover", model, f"no{bad}where")]
+    said += [say("name", model, 0, f"cat{bad}")]  # refused
+    assert [code for code, _, _ in said] == [0, 0, 0, 0, 2, 2, 2]
+    for _, out, err in said:
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", out.replace("\t", "") + err)
+    assert json.loads(said[2][1])["image"] == str(image)  # JSON's own escapes: nothing is lost
+    assert len(said[1][1].splitlines()) == 1
+    (row,) = csv.DictReader(io.StringIO(say(*predict, "--csv")[1], newline=""))
+    assert row["image"] == str(image)
 
 
 def test_an_export_is_used_without_torch(story, model, tmp_path):
@@ -193,23 +205,60 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
     assert np.allclose([float(row[2]) for row in theirs], [float(row[2]) for row in ours], atol=0.01)
 
 
-def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, monkeypatch):
-    before, described = model.read_bytes(), []
+@pytest.fixture
+def stops_at_the_second_chunk(monkeypatch) -> list[int]:
+    """Chunks of 100 images; Ctrl-C when the second one begins. How many images each chunk had."""
+    embedded: list[int] = []
     features = extraction.FeatureExtractor._features
 
-    def slowly(self, pictures, views):
-        described.append(len(pictures))
-        if len(described) == 2:
+    def slowly(self, pictures, *words):
+        embedded.append(len(pictures))
+        if len(embedded) == 2:
             raise KeyboardInterrupt
-        return features(self, pictures, views)
+        return features(self, pictures, *words)
 
     monkeypatch.setattr(extraction, "CHUNK", 100)
     monkeypatch.setattr(extraction.FeatureExtractor, "_features", slowly)
-    assert say("discover", model, story / "inbox", "--new", 2)[0] == 130
+    return embedded
+
+
+def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, stops_at_the_second_chunk):
+    before = model.read_bytes()
+    code, out, err = say("discover", model, story / "inbox", "--new", 2)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1] == (
+        f"happycat: interrupted; 100 of 260 images are embedded and kept in {model}.cache; "
+        f"the same command goes on from there; {model} is as it was"
+    )
     assert model.read_bytes() == before
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
-    assert sum(described) == 100 + 100 + 160  # what was done was not done again
-    assert not list(model.parent.glob(".*.kept"))
+    assert sum(stops_at_the_second_chunk) == 100 + 100 + 160  # what was done was not done again
+    assert not Path(f"{model}.cache").exists()
+
+
+def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_at_the_second_chunk):
+    monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+    words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
+    code, _, err = say(*words)
+    assert code == 130
+    assert f"interrupted; 100 of 300 images are embedded and kept in {tmp_path / 'shop.cat.cache'}" in err
+    assert not (tmp_path / "shop.cat").exists()
+    assert say(*words)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.cat"]
+
+
+def test_a_full_disk_is_told_without_flags_that_the_command_lacks(story, model, monkeypatch):
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = model.read_bytes()
+    monkeypatch.setattr(disk, "sync", full)
+    code, _, err = say("discover", model, story / "inbox", "--new", 2)
+    assert code == 2
+    assert "no space left for" in err.splitlines()[-1]
+    assert "--resume" not in err
+    assert err.endswith(f"the same command begins again; {model} is as it was\n")
+    assert model.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -242,7 +291,7 @@ def test_a_model_that_was_cut_off_names_its_last_good_version(discovered, tmp_pa
     assert code == 2
     assert "its last good version is 1" in err
     assert say("undo", cut)[0] == 0
-    assert model_file.read(cut)[2] == 1
+    assert model_file.read(cut).number == 1
 
 
 def test_a_research_run_has_a_page(finished, tmp_path):
@@ -259,7 +308,7 @@ def test_the_whole_story_of_the_digits(tmp_path):
     model = tmp_path / "shop.cat"
     assert say("fit", tmp_path / "labelled", "-o", model, "--backbone", "scratch_vit", "--no-mirror")[0] == 0
     assert say("discover", model, tmp_path / "inbox")[0] == 0
-    told = model_file.abouts(model)[1]["found"]
+    told = model_file.history(model)[1]["found"]
     assert told["count"]["low"] <= 2 <= told["count"]["high"]
     with open(tmp_path / "shop-2" / "assignments.csv", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import subprocess
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from happycat.base import disk
 from happycat.base.errors import HappycatError
-from happycat.cli import research as cli
+from happycat.cli import display, main, research
 
 QUICK = [
     *("--base-epochs", "2", "--epochs", "1", "--batch-size", "8", "--projector-hidden", "8", "--projector-out", "4"),
@@ -24,9 +26,9 @@ QUICK = [
 def happycat(monkeypatch, capsys, *arguments) -> tuple[int, str, str]:
     """Run a command in this process: exit code, stdout, stderr."""
     monkeypatch.setattr(sys, "argv", ["happycat", *map(str, arguments)])
-    monkeypatch.setattr(cli.out, "width", 200)
+    monkeypatch.setattr(display.results, "width", 200)
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main()
     captured = capsys.readouterr()
     return stop.value.code or 0, captured.out, captured.err
 
@@ -276,10 +278,18 @@ def test_an_interrupted_command_says_how_to_go_on(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "prepare", interrupted)
+    monkeypatch.setattr(research, "prepare", interrupted)
     code, _, err = happycat(monkeypatch, capsys, "demo")
     assert code == 130
     assert "--resume" in err
+
+
+def test_a_full_disk_says_how_to_go_on(monkeypatch, say):
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk, "sync", full)
+    mistake(say("demo"), "no space left for", "free some, or write elsewhere; the same command with --resume goes on")
 
 
 def test_every_error_is_of_one_family():

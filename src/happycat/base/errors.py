@@ -18,3 +18,11 @@ class WeightsError(HappycatError):
 
 class StorageError(HappycatError):
     """A file cannot be written, or what is on disk is not what it should be."""
+
+
+class NoSpaceError(StorageError):
+    """The disk is full."""
+
+
+class InUseError(InputError):
+    """Another process changes the same model, run or store at this moment."""

@@ -1,5 +1,5 @@
-"""The commands."""
+"""The command line; `main` is the entry point of `happycat`."""
 
-from happycat.cli.research import main
+from happycat.cli.commands import main
 
 __all__ = ["main"]

@@ -1,84 +1,132 @@
-"""Command-line flags that come from config classes."""
+"""Command-line flags that come from config classes, and those that several commands share."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from happycat.backbone.config import BackboneConfig
-from happycat.base.errors import InputError
-from happycat.methods import METHODS
+from happycat.base.errors import InputError, InUseError
+from happycat.cli.help import METHOD_VALUES, default_text
 
-SizeOption = Annotated[int | None, typer.Option(help="pixels a side of a view [the backbone's]")]
-PrecisionOption = Annotated[str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto")]
+if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's help need not wait for it
+    from happycat.backbone.config import BackboneConfig
+
+DATA, PROTOCOL, RUN, BACKBONE = "Data", "Protocol", "Run", "Backbone"  # the sections of help texts
+
+SizeOption = Annotated[
+    int | None, typer.Option(help="pixels a side of a view [the backbone's]", rich_help_panel=BACKBONE)
+]
+PrecisionOption = Annotated[
+    str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]", rich_help_panel=BACKBONE)
+]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto", rich_help_panel=BACKBONE)]
+BackboneOption = Annotated[str | None, typer.Option(help="a timm ViT (`happycat list`)", rich_help_panel=BACKBONE)]
+WeightsOption = Annotated[
+    Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]", rich_help_panel=BACKBONE)
+]
+DatasetArgument = Annotated[str, typer.Argument(help="a data set's name (`happycat list`) or a folder of images")]
+RootOption = Annotated[Path | None, typer.Option(help="where the data set lies [data]", rich_help_panel=DATA)]
+OptionOption = Annotated[
+    list[str] | None, typer.Option("--option", help="a data set's option, key=value", rich_help_panel=DATA)
+]
+DownloadOption = Annotated[
+    bool, typer.Option("--download", help="download the data set if it is not there", rich_help_panel=DATA)
+]
+OrderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="a file of class names in the order they are met, or `seed` to shuffle [as published]",
+        rich_help_panel=PROTOCOL,
+    ),
+]
+FlavourOption = Annotated[
+    str, typer.Option(help="which set of a method's values: authors or paper", rich_help_panel=RUN)
+]
+WaitOption = Annotated[bool, typer.Option("--wait", help="wait while another command changes the model")]
 
 
-def values_of(*configs: type, methods: bool = False) -> Callable:
-    """Give a command a flag for each field of the config classes; the values given arrive as `values`.
+@contextmanager
+def advising_to_wait() -> Iterator[None]:
+    """Name --wait in the message that another process changes the model."""
+    try:
+        yield
+    except InUseError as error:
+        raise InUseError(f"{error} (--wait waits for it)") from error
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def values_of(configs: dict[str, type], *, methods: bool = False) -> Callable[[Command], Command]:
+    """Give a command a flag for each field of the config classes, by section; those given arrive as `values`.
 
     With `methods`, also one for each value that any method has.
     """
-    owners = {name: config for name, (_, config) in METHODS.items()} if methods else {}
-    shared: dict[str, list[str]] = {}
-    for name, config in owners.items():
-        for f in fields(config):
-            shared.setdefault(f.name, []).append(name)
+    sources = list(configs.items())
+    if methods:
+        sources += [(METHOD_VALUES, config) for config in _method_configs()]
 
-    def wrap(command: Callable) -> Callable:
+    def wrap(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
         flags = {p.name: p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
-        for config in (*configs, *owners.values()):
+        for section, config in sources:
             hints = get_type_hints(config)
             for f in fields(config):
-                text, default = f.metadata.get("help", ""), f.default
-                if default not in (MISSING, None, ()):
-                    text += f" [{_shown(default)}{_otherwise(f.name, default, owners)}]"
-                if f.name in shared and len(shared[f.name]) < len(owners):
-                    text += f" ({', '.join(shared[f.name])})"
+                option = typer.Option(
+                    help=f.metadata.get("help", "") + default_text(f), show_default=False, rich_help_panel=section
+                )
                 flags.setdefault(
                     f.name,
                     inspect.Parameter(
                         f.name,
                         inspect.Parameter.KEYWORD_ONLY,
                         default=None,
-                        annotation=Annotated[_flag_type(hints[f.name]), typer.Option(help=text, show_default=False)],
+                        annotation=Annotated[_flag_type(hints[f.name]), option],
                     ),
                 )
-        flags = list(flags.values())
-        command.__signature__ = signature.replace(parameters=flags)
-        command.__annotations__ = {p.name: p.annotation for p in flags}
+        made = signature.replace(parameters=list(flags.values()))
+        vars(command)["__signature__"] = made
+        command.__annotations__ = {p.name: p.annotation for p in flags.values()}
         return command
 
     return wrap
 
 
-def _flag_type(hint):
+def _method_configs() -> list[type]:
+    from happycat.methods import METHODS
+
+    return [config for _, config in METHODS.values()]
+
+
+def _flag_type(hint: Any) -> Any:
     """The type of a flag: several values are a list on the command line, the flag repeated."""
-    return (list[get_args(hint)[0]] if get_origin(hint) is tuple else hint) | None
+    return (list[get_args(hint)[0]] if get_origin(hint) is tuple else hint) | None  # type: ignore[misc]
 
 
-def given(values: dict, *configs: type) -> dict:
+def given(values: dict[str, Any], *configs: type) -> dict[str, Any]:
     """Those of the values that belong to the configs and were given."""
     names = {f.name for config in configs for f in fields(config)}
     found = {name: value for name, value in values.items() if name in names and value not in (None, [])}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
-def method_values(values: dict) -> dict:
+def method_values(values: dict[str, Any]) -> dict[str, Any]:
     """Those of the values that belong to any method and were given; one that the method lacks is its user's mistake."""
-    return given(values, *(config for _, config in METHODS.values()))
+    return given(values, *_method_configs())
 
 
 def backbone_config(
     name: str | None, weights: Path | None, image_size: int | None, precision: str | None, device: str
 ) -> BackboneConfig:
     """The backbone that the flags ask for."""
+    from happycat.backbone.config import BackboneConfig
+
     return BackboneConfig(name=name or "", weights=weights, image_size=image_size, precision=precision, device=device)
 
 
@@ -91,13 +139,3 @@ def dataset_options(pairs: list[str] | None, download: bool) -> dict[str, str | 
             raise InputError(f"--option takes key=value, got {pair!r}")
         options[key] = value
     return options
-
-
-def _shown(value) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _otherwise(name: str, usual, owners: dict[str, type]) -> str:
-    """The methods for which a value is not the usual one."""
-    theirs = {m: f.default for m, config in owners.items() for f in fields(config) if f.name == name}
-    return "".join(f"; {method}: {_shown(value)}" for method, value in theirs.items() if value != usual)

@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 import sys
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
+from happycat.images.decoding import shown
 from happycat.model.estimator import Assignment, Discovery, FitReport, Happycat
 from happycat.model.page import about_classes
 
+# Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
+UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 
 def fitted_table(fitted: FitReport) -> Table:
+    """The held-out accuracy of each class."""
     table = Table(title=f"{fitted.images} images, {len(fitted.by_class)} classes", title_justify="left")
     table.add_column("class")
     table.add_column("held-out accuracy", justify="right")
     for name, accuracy in fitted.by_class.items():
-        table.add_row(name, "–" if accuracy is None else f"{accuracy:.0f}%")
+        table.add_row(shown(str(name)), "–" if accuracy is None else f"{accuracy:.0f}%")
     return table
 
 
 def found_table(cat: Happycat, found: Discovery) -> Table:
+    """The classes that images were given to, the new ones first."""
     table = Table(title_justify="left")
-    for column, justify in (
-        ("id", "right"),
-        ("class", "left"),
-        ("images", "right"),
-        ("confidence", "right"),
-        ("coherence", "right"),
-    ):
-        table.add_column(column, justify=justify)
+    for column in ("id", "class", "images", "confidence", "coherence"):
+        table.add_column(column, justify="left" if column == "class" else "right")
     for one in about_classes(cat, found):
         if one.images or one.new:
             confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
             coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            label = Text(f"{one.identity.label} (new)", "bold") if one.new else one.identity.label
+            name = shown(str(cat.registry_.label(one.identity)))
+            label = Text(f"{name} (new)", "bold") if one.new else Text(name)
             table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
     return table
 
 
 def found_sentence(found: Discovery) -> str:
+    """How many new classes, and how many doubtful images."""
     count = found.count
     between = "" if count is None or count.low == count.high else f" (between {count.low} and {count.high})"
     number = len(found.new)
@@ -49,15 +54,35 @@ def found_sentence(found: Discovery) -> str:
     return f"{len(found.assigned)} images: {news}{between}; {found.unsure} images it is unsure about"
 
 
-def print_rows(rows: list[Assignment], as_json: bool, as_csv: bool) -> None:
+def print_rows(rows: Sequence[Assignment], as_json: bool, as_csv: bool) -> None:
+    """Print where each image went: JSON, CSV, or image, class and probability between tabs.
+
+    Control characters in paths and names are written out; but CSV that goes to a file or a pipe has them as they are.
+    """
     if as_json:
         for row in rows:
-            told = {"image": row.image, "id": row.id, "class": row.label, "probability": round(row.probability, 6)}
-            print(json.dumps(told, ensure_ascii=False))
+            print(_json(row))
         return
+    if as_csv and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # the name of a file that is not UTF-8 keeps its bytes
     writer = csv.writer(sys.stdout, delimiter="," if as_csv else "\t", lineterminator="\n")
+    escaped = shown if not as_csv or sys.stdout.isatty() else str
     if as_csv:
-        writer.writerow(["image", "id", "class", "probability"])
+        writer.writerow(["image", "id", "class", "probability", "unsure"])
     for row in rows:
-        told = [row.image, "" if row.id is None else row.id, row.label, f"{row.probability:.4f}"]
-        writer.writerow(told if as_csv else [told[0], told[2], told[3]])
+        image, label, probability = escaped(row.image), escaped(str(row.label)), f"{row.probability:.4f}"
+        if as_csv:
+            writer.writerow([image, "" if row.id is None else row.id, label, probability, "yes" if row.unsure else ""])
+        else:
+            writer.writerow([image, label, probability])
+
+
+def _json(row: Assignment) -> str:
+    values = {
+        "image": row.image,
+        "id": row.id,
+        "class": row.label,
+        "probability": round(row.probability, 6),
+        "unsure": bool(row.unsure),
+    }
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(values, ensure_ascii=False))

@@ -2,52 +2,45 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError
-from happycat.benchmark.page import run_page
-from happycat.benchmark.record import Record
-from happycat.cli.display import Display
+from happycat.cli.display import Display, tell
 from happycat.cli.display import results as out
-from happycat.cli.flags import DeviceOption, PrecisionOption, SizeOption
-from happycat.cli.output import fitted_table, found_sentence, found_table, print_rows
-from happycat.images.collecting import write_skipped
+from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
+from happycat.cli.flags import WeightsOption as FitWeightsOption
+from happycat.cli.interruption import interruptible, keeping, kept_so_far
+from happycat.images.decoding import shown
 from happycat.model import file as model_file
-from happycat.model.estimator import BACKBONE, Discovery, Happycat
-from happycat.model.export import export_onnx
-from happycat.model.page import found_page, read_page, save_page, with_pictures, write_assignments
-from happycat.model.sorting import link, sort_into
-from happycat.report.html import write_page
+
+if TYPE_CHECKING:
+    from happycat.images.collecting import Skipped
+    from happycat.model.estimator import Discovery
+    from happycat.model.file import VersionTag
+
+# What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
-ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
-WeightsOption = Annotated[Path | None, typer.Option(help="the backbone's weights [those of fit]")]
-WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0)]
-
-
-@contextmanager
-def keeping(model: Path):
-    """A folder for what is described so far, should the command be killed; it goes when the work is done."""
-    kept = model.with_name(f".{model.name}.kept")
-    yield kept
-    shutil.rmtree(kept, ignore_errors=True)
+WeightsOption = Annotated[
+    Path | None, typer.Option(help="the backbone's weights [those of fit]", rich_help_panel=BACKBONE)
+]
+WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0, rich_help_panel=BACKBONE)]
+USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
 def fit(
     labelled: Annotated[Path, typer.Argument(help="a folder of folders by class, or a CSV file with path and label")],
     model: Annotated[Path, typer.Option("--out", "-o", help="the model file to write")] = Path("model.cat"),
-    backbone: Annotated[str, typer.Option(help="a timm ViT (`happycat list`)")] = BACKBONE,
-    weights: Annotated[Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]")] = None,
+    backbone: Annotated[
+        str, typer.Option(help="a timm ViT (`happycat list`)", rich_help_panel=BACKBONE)
+    ] = USUAL_BACKBONE,
+    weights: FitWeightsOption = None,
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
@@ -58,6 +51,11 @@ def fit(
     """Learn the classes of labelled images."""
     if model.exists():
         raise InputError(f"{model} is there already; give another name (--out), or delete it")
+    check_there(labelled, "a folder with one folder of images per class, or a CSV file with the columns path and label")
+    check_weights(weights)
+    from happycat.cli.output import fitted_table
+    from happycat.model.estimator import Happycat
+
     cat = Happycat(
         backbone,
         weights=weights,
@@ -68,14 +66,15 @@ def fit(
         mirror=mirror,
         seed=seed,
     )
-    with Display() as progress, keeping(model) as cache_dir:
-        cat.fit(labelled, progress=progress, cache_dir=cache_dir)
+    progress = Display()
+    with keeping(model) as cache, interruptible(lambda: kept_so_far(progress, cache)), progress:
+        cat.fit(labelled, progress=progress, cache_dir=cache)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
     _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
     if cat.fitted_.accuracy is not None:
         out.print(f"{cat.fitted_.accuracy:.1f}% of {cat.fitted_.held_out} images that were held out are right")
-    out.print(f"written: {model} ({_size(model)}), version 1", soft_wrap=True)
+    tell(f"written: {model} ({_size(model)}), version 1")
 
 
 def discover(
@@ -86,36 +85,56 @@ def discover(
         Path | None, typer.Option("--out", "-o", help="where the page and the lists go [MODEL-VERSION]")
     ] = None,
     images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+    wait: WaitOption = False,
     weights: WeightsOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
     """Find new classes among unlabelled images; the model learns them as a new version."""
-    if new != "auto" and not new.isdigit():
-        raise InputError(f"--new is a number or auto, not {new!r}")
-    with model_file.changing(model), Display() as progress, keeping(model) as cache_dir:
-        number = model_file.read_parts(model).num_versions + 1
-        cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
-        found = cat.discover(inbox, "auto" if new == "auto" else int(new), progress=progress, cache_dir=cache_dir)
-        folder = folder or model.with_name(f"{model.stem}-{number}")
+    num_new = new_classes(new)
+    check_there(inbox, "a folder of images, or a CSV file that lists them")
+    check_weights(weights)
+    with advising_to_wait(), model_file.locked(model, wait):
+        tag = model_file.read(model).tag
+        folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
+        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+        _discover(model, tag, inbox, num_new, folder, images, backbone)
+
+
+def _discover(
+    model: Path, tag: VersionTag, inbox: Path, num_new: int | str, folder: Path, images: bool, backbone: dict[str, Any]
+) -> None:
+    """Find new classes, write the results to the folder and the next version to the model, and say what was found."""
+    from happycat.cli.output import found_sentence, found_table
+    from happycat.images.pictures import FilePictures
+    from happycat.model.estimator import Happycat
+    from happycat.model.page import found_page, save_page, with_pictures, write_assignments
+    from happycat.report.html import write_page
+
+    progress, number = Display(), tag.number + 1
+    with (
+        keeping(model) as cache,
+        interruptible(lambda: f"{kept_so_far(progress, cache)}; {model} is as it was"),
+        progress,
+    ):
+        cat = Happycat.load(model, **backbone)
+        found = cat.discover(inbox, num_new, progress=progress, cache_dir=cache)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         progress.step("drawing the page")
         write_assignments(folder / "assignments.csv", found.assigned)
         what = f"discover {inbox}"
         page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
-        save_page(page, found.pictures.root, folder / "page.json")
+        root = found.pictures.root if isinstance(found.pictures, FilePictures) else None
+        save_page(page, root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        model_file.append(model, cat.part(what, more))
+        model_file.append(model, cat.part(), tag, what, more)
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
-    out.print(
-        f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}",
-        soft_wrap=True,
-    )
+    tell(f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}")
 
 
 def predict(
@@ -131,88 +150,26 @@ def predict(
     workers: WorkersOption = None,
 ) -> None:
     """Say which class images belong to, or that none fits."""
-    if not paths or paths == [Path("-")]:
-        if sys.stdin.isatty():
-            raise InputError("give images or folders, or their paths through a pipe")
-        paths = [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
-    if not paths:
-        raise InputError("nothing came through the pipe; give images or folders")
+    if as_json and as_csv:
+        raise InputError("--json and --csv are two ways to print the same; give one of them")
+    model_file.history(model)  # refuses what is no model
+    check_weights(weights)
+    paths = _typed_or_piped(paths)
+    from happycat.cli.output import print_rows
+    from happycat.model.estimator import Happycat
+    from happycat.model.sorting import COPIES, LINKS, sort_into
+
     cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
     with Display() as progress:
         rows = cat.assign(paths, progress=progress)
     for skipped in cat.skipped_:
-        print(f"happycat: {skipped.path}: {skipped.reason}", file=sys.stderr)
+        print(shown(f"happycat: {skipped.path}: {skipped.reason}"), file=sys.stderr)
     print_rows(rows, as_json, as_csv)
-    for target, put in ((copy_to, shutil.copy2), (link_to, link)):
+    for target, way in ((copy_to, COPIES), (link_to, LINKS)):
         if target is not None:
-            sort_into(target, rows, put)
-
-
-def name(model: ModelArgument, which: ClassArgument, name: Annotated[str, typer.Argument(help="its name")]) -> None:
-    """Give a class its name."""
-    _correct(model, f"name {which} {name!r}", lambda cat: f"class {cat.name(which, name).id} is {name} now")
-
-
-def merge(
-    model: ModelArgument,
-    first: ClassArgument,
-    others: Annotated[list[str], typer.Argument(help="the classes that it takes in")],
-) -> None:
-    """Make one class of several."""
-    said = ", ".join(others)
-    _correct(model, f"merge {first} {said}", lambda cat: f"{said} is part of {cat.merge(first, *others).label} now")
-
-
-def split(model: ModelArgument, which: ClassArgument) -> None:
-    """Make two classes of one."""
-
-    def change(cat: Happycat) -> str:
-        one, two = cat.split(which)
-        return f"{one.label} is split: {one.label} ({one.images} images) and {two.label} ({two.images})"
-
-    _correct(model, f"split {which}", change)
-
-
-def drop(model: ModelArgument, which: ClassArgument) -> None:
-    """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
-    _correct(model, f"drop {which}", lambda cat: f"{cat.drop(which).label} is dropped")
-
-
-def undo(model: ModelArgument) -> None:
-    """Go back to the version before."""
-    with model_file.changing(model):
-        number = model_file.go_back(model)
-    out.print(f"{model} is at version {number} again")
-
-
-def show(
-    model: ModelArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-) -> None:
-    """Show a model's classes, its versions, and what it holds."""
-    base, version, number = model_file.read(model)
-    history = model_file.abouts(model)
-    if as_json:
-        told = {"version": number, "backbone": base.about["backbone"], "classes": version.about["classes"]}
-        print(json.dumps(told, indent=1))
-        return
-    table = Table(title=f"{model}, version {number}", title_justify="left")
-    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
-        table.add_column(column, justify=justify)
-    for c in version.about["classes"]:
-        state = "dropped" if c["dropped"] else f"part of {c['merged']}" if c["merged"] is not None else ""
-        found = f"stage {c['stage']}" if c["stage"] else "labelled"
-        table.add_row(str(c["id"]), c["name"] or "", found, str(c["images"]), state)
-    out.print(table)
-    for i, about in enumerate(history, 1):
-        out.print(f"version {i}: {about['when']}  {about['what']}", soft_wrap=True)
-    own = "with its weights" if base.tensors else "whose weights lie elsewhere"
-    out.print(
-        f"{_size(model)} on disk: {base.about['backbone']} ({own}), a space of "
-        f"{version.tensors['space.projection'].shape[1]} dimensions, {len(version.tensors['memory.prototypes'])} "
-        "directions in it, a number of images each; no image, and nothing of a single image",
-        soft_wrap=True,
-    )
+            done = sort_into(target, rows, way)
+            there = f"; {done.there} were there already" if done.there else ""
+            print(shown(f"happycat: {done.put} images sorted into {target}{there}"), file=sys.stderr)
 
 
 def export(
@@ -221,14 +178,16 @@ def export(
     weights: WeightsOption = None,
 ) -> None:
     """Write a model as one ONNX file: images in, class and probability out."""
+    model_file.history(model)  # refuses what is no model
+    check_weights(weights)
+    from happycat.model.estimator import Happycat
+    from happycat.model.export import export_onnx
+
     cat = Happycat.load(model, weights=weights, precision="fp32", device="cpu")
     with Display() as progress:
         progress.step("exporting")
         difference = export_onnx(cat, onnx)
-    out.print(
-        f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})",
-        soft_wrap=True,
-    )
+    tell(f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})")
 
 
 def report(
@@ -237,21 +196,61 @@ def report(
     images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
 ) -> None:
     """Show a model's last discovery, or research runs, as one page."""
+    from happycat.report.html import write_page
+
     if what[0].is_dir():
+        from happycat.benchmark.page import run_page
+        from happycat.benchmark.record import Record
+
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        folders = [about["results"] for about in model_file.abouts(what[0]) if about.get("results")]
+        from happycat.model.page import read_page, with_pictures
+
+        folders = [about["results"] for about in model_file.history(what[0]) if about.get("results")]
         saved = Path(folders[-1]) / "page.json" if folders else None
         if saved is None or not saved.exists():
             where = f"{saved} is gone" if saved else "it has discovered nothing yet"
             raise InputError(f"there is nothing to show of {what[0]}: {where}")
         made, pictures = read_page(saved)
         write_page(with_pictures(made, pictures) if images and pictures else made, page)
-    out.print(f"written: {page}", soft_wrap=True)
+    tell(f"written: {page}")
+
+
+def new_classes(text: str) -> int | str:
+    """The number of new classes that --new asks for, or "auto"."""
+    if text == "auto":
+        return text
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"--new is a number or auto, not {text!r}")
+    return int(text)
+
+
+def check_there(path: Path, wanted: str) -> None:
+    """Refuse a path that leads nowhere before anything else is done."""
+    if not path.expanduser().exists():
+        raise InputError(f"there is no folder or file {path}; give {wanted}")
+
+
+def check_weights(path: Path | None) -> None:
+    """Refuse a weights file that is not there."""
+    if path is not None and not path.is_file():
+        raise InputError(f"there is no weights file {path}; give --weights a safetensors file or a plain state dict")
+
+
+def _typed_or_piped(paths: Sequence[Path] | None) -> list[Path]:
+    """The paths as typed or, without any or with `-`, a line each from stdin."""
+    if paths and list(paths) != [Path("-")]:
+        return list(paths)
+    if sys.stdin.isatty():
+        raise InputError("give images or folders, or their paths through a pipe")
+    piped = [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
+    if not piped:
+        raise InputError("nothing came through the pipe; give images or folders")
+    return piped
 
 
 def _history(model: Path) -> list[tuple[int, str, str]]:
-    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.abouts(model), 1)]
+    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.history(model), 1)]
 
 
 def _summary(found: Discovery) -> dict:
@@ -266,23 +265,17 @@ def _summary(found: Discovery) -> dict:
     }
 
 
-def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
-    """A person's correction, as the next version."""
-    with model_file.changing(model):
-        cat = Happycat.load(model)
-        said = change(cat)
-        number = model_file.append(model, cat.part(what))
-    out.print(f"{said} (version {number})", soft_wrap=True)
-
-
-def _told_of_files(folder: Path, skipped: list, duplicates: int) -> None:
+def _told_of_files(folder: Path, skipped: list[Skipped], duplicates: int) -> None:
+    """Say how many files were left out and where they are listed."""
     if duplicates:
         out.print(f"{duplicates} images are there twice; each was counted once")
     if skipped:
+        from happycat.images.collecting import write_skipped
+
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_skipped(folder / "skipped.csv", skipped)
-        out.print(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}", soft_wrap=True)
+        tell(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}")
 
 
 def _size(path: Path) -> str:

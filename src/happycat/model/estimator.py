@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,24 +18,25 @@ from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress, duration
 from happycat.base.seeding import seeded
-from happycat.base.version import __version__
 from happycat.images.collecting import Gathered, Skipped
 from happycat.images.pictures import FilePictures, Pictures, Subset
 from happycat.images.sources import Source, VectorRows, given, given_labelled
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
+from happycat.learning.clustering import kmeans
 from happycat.learning.training import Training
 from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
 from happycat.model import file as model_file
 from happycat.model.file import Part
-from happycat.model.registry import ClassEntry, ClassRegistry
+from happycat.model.registry import ClassEntry, ClassRegistry, SplitTree
 from happycat.model.scratch import train_from_scratch
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 VECTORS = "vectors"  # stands for a backbone where features are given
 UNKNOWN = "unknown"
 HELD_OUT = 0.2  # of a class's images that tell how good the model is, before they are learned from, too
+IN_REGISTRY = ("memory.prototypes", "memory.counts")  # of Calm's state: stored in the registry's pool
 SURE = 0.5  # the probability from which an image is not doubtful
 
 
@@ -185,7 +185,7 @@ class Happycat(BaseEstimator):
 
     @property
     def classes_(self) -> np.ndarray:
-        return np.array([c.label for c in self.registry_], dtype=object)
+        return np.array([self.registry_.label(c) for c in self.registry_], dtype=object)
 
     def find(self, which: int | str) -> ClassEntry:
         """The class with that id or name."""
@@ -199,9 +199,11 @@ class Happycat(BaseEstimator):
         """Make one class of several; it keeps the identity of the first."""
         return self.registry_.merge(first, *others)
 
-    def split(self, which: int | str) -> tuple[ClassEntry, ClassEntry]:
-        """Make two classes of one; the first keeps the identity. What was merged comes apart."""
-        return self.registry_.split(which, self.calm_.memory)
+    def split(self, which: int | str) -> tuple[ClassEntry, ...]:
+        """Take a class apart: what was merged into it last comes back, or else it becomes two."""
+        parts = self.registry_.split(which)
+        self._use_registry()
+        return parts
 
     def drop(self, which: int | str) -> ClassEntry:
         """Give nothing to a class any more, and discover nothing that looks like it."""
@@ -210,53 +212,62 @@ class Happycat(BaseEstimator):
     # On disk
 
     def save(self, path: str | Path, what: str = "fit", more: dict | None = None) -> int:
-        """Write the model to a new file, or as the next version to one that is there; gives the version's number."""
-        path, version = Path(path), self.part(what, more)
+        """Write the model to a new file, or as the next version to that which it was loaded from or saved as last."""
+        path, version = Path(path), self.part()
         if path.exists():
-            with model_file.changing(path):
-                return model_file.append(path, version)
+            if getattr(self, "_tag", None) is None:
+                raise InputError(f"{path} is there already and holds another model; give another name, or delete it")
+            with model_file.locked(path):
+                self._tag = model_file.append(path, version, self._tag, what, more)
+            return self._tag.number
         extractor = self.extractor()
         base = {"backbone": VECTORS} if extractor is None else extractor.metadata()
         base["weights"] = str(Path(self.weights).resolve()) if self.weights else None
         base["precision"] = self.precision
-        model_file.create(path, Part(base, extractor.tensors() if extractor else {}), version)
+        self._tag = model_file.create(
+            path, Part(base, _numpy(extractor.tensors() if extractor else {})), version, what, more
+        )
         return 1
 
-    def part(self, what: str, more: dict | None = None) -> Part:
-        """The model as a version of its file; `what` says what made it."""
-        about = {
-            "what": what,
-            "when": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "happycat": __version__,
-            **self.registry_.about(),
+    def part(self) -> Part:
+        """The model as a version of its file."""
+        metadata = {
+            **self.registry_.metadata(),
             "stage": self.stage_,
             "likeness": self.likeness_,
             "seed": self.seed,
-            **(more or {}),
         }
-        return Part(about, {**self.calm_.state_dict(), "halves": self.registry_.halves})
+        state = {name: value for name, value in self.calm_.state_dict().items() if name not in IN_REGISTRY}
+        return Part(metadata, {**_numpy(state), **self.registry_.arrays()})
 
     @classmethod
     def load(cls, path: str | Path, **values) -> Happycat:
         """The last version of a model file; `values` are the constructor's, such as `weights` or `device`."""
-        base, version, _ = model_file.read(path)
-        about = base.about
+        file = model_file.read(path)
+        about = file.base.metadata
         remembered = about["weights"] if about["weights"] and Path(about["weights"]).exists() else None
         usual = {
             "weights": remembered,
             "image_size": about.get("image_size"),
             "precision": about["precision"],
             "mirror": about.get("mirror", True),
-            "seed": version.about["seed"],
+            "seed": file.metadata["seed"],
         }
         cat = cls(about["backbone"], **{**usual, **{k: v for k, v in values.items() if v is not None}})
-        tensors = dict(version.tensors)
-        cat.registry_ = ClassRegistry.of(version.about, tensors.pop("halves"))
-        cat.calm_ = Calm(Vectors(len(tensors["space.mean"])), CalmConfig())
-        cat.calm_.load_state_dict(tensors)
-        cat.stage_, cat.likeness_ = version.about["stage"], version.about["likeness"]
-        cat._base = base
+        arrays = dict(file.arrays)
+        cat.registry_ = ClassRegistry.of(file.metadata, arrays)
+        state = {name: torch.from_numpy(array) for name, array in arrays.items() if not name.startswith("pool.")}
+        cat.calm_ = Calm(Vectors(len(state["space.mean"])), CalmConfig())
+        cat.calm_.load_state_dict({**state, **{name: cat.calm_.state_dict()[name] for name in IN_REGISTRY}})
+        cat._use_registry()
+        cat.stage_, cat.likeness_ = file.metadata["stage"], file.metadata["likeness"]
+        cat._base, cat._tag = Part(about, dict(file.base.arrays)), file.tag
         return cat
+
+    def _use_registry(self) -> None:
+        """Have Calm's memory hold the prototypes that the registry says are in use."""
+        rows, pool = self.registry_.active().rows, self.registry_.pool
+        self.calm_.memory.replace(torch.from_numpy(pool.vectors[rows]), torch.from_numpy(pool.counts[rows]))
 
     # From what is given to points in the whitened space
 
@@ -283,7 +294,7 @@ class Happycat(BaseEstimator):
 
     def _see(self, pictures: Pictures, labels: Tensor, learned: Tensor, progress: Progress) -> dict[str, Tensor]:
         """Have a backbone that can embed the pictures. One from scratch is trained, and Calm's state is given."""
-        self._extractor = self._base = None
+        self._extractor = self._base = self._tag = None
         if isinstance(pictures, VectorRows):
             self.backbone = VECTORS
         extractor = self.extractor()
@@ -325,9 +336,9 @@ class Happycat(BaseEstimator):
                 device=self.device,
             )
             self._extractor = FeatureExtractor.of(config, workers=self.workers, mirror=self.mirror, seed=self.seed)
-            if base and base.tensors:
-                self._extractor.load(base.tensors)
-            if base and self._extractor.fingerprint() != base.about["fingerprint"]:
+            if base and base.arrays:
+                self._extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
+            if base and self._extractor.fingerprint() != base.metadata["fingerprint"]:
                 raise InputError(f"the model was made with other weights of {name}; give the same (--weights FILE)")
         return self._extractor
 
@@ -352,8 +363,8 @@ class Happycat(BaseEstimator):
         points, labels, prototypes = self.calm_.points(labelled), labelled.labels, self.calm_.memory.prototypes
         self.registry_, self.stage_ = ClassRegistry(), 0
         for row, name in enumerate(names):
-            members = points[labels == row]
-            self.registry_.add(name, 0, members, prototypes[row], float(self.calm_.familiar))
+            tree = split_tree(points[labels == row], prototypes[row], float(self.calm_.familiar))
+            self.registry_.add(name, 0, tree)
         self.likeness_ = float((points * prototypes[labels]).sum(1).mean())
 
     def _take_up(self, points: Tensor, known: int) -> list[int]:
@@ -364,17 +375,20 @@ class Happycat(BaseEstimator):
             least, members = float(self.calm_.familiar), nearest == row
             if members.any():  # what was found is less alike than what was labelled
                 least = min(least, rejection_threshold(cosines[members, None]))
-            new.append(self.registry_.add(None, self.stage_, points[members], prototypes[row], least).id)
+            tree = split_tree(points[members], prototypes[row], least)
+            new.append(self.registry_.add(None, self.stage_, tree).id)
         return new
 
     def _probabilities(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """The probability of each class (N, C), and which of the images no class fits (N,)."""
         cosines = points @ self.calm_.memory.prototypes.T
-        living, place = self.registry_.place()
+        (rows, owner), number = map(torch.from_numpy, self.registry_.active()), len(self.registry_)
+        place = torch.where(owner < 0, number, owner)
+        least = torch.from_numpy(self.registry_.pool.thresholds[rows.numpy()])
         shares = (cosines / self.calm_.sharpness).softmax(1)
-        classes = torch.zeros(len(points), len(living) + 1).index_add(1, place, shares)
+        classes = torch.zeros(len(points), number + 1).index_add(1, place, shares)
         nearest, row = cosines.max(1)
-        strange = (nearest < torch.tensor(self.registry_.least)[row]) | (place[row] == len(living))
+        strange = (nearest < least[row]) | (owner[row] < 0)
         return classes[:, :-1], strange
 
     def _assigned(self, keys: Sequence[str], points: Tensor) -> list[Assignment]:
@@ -384,7 +398,7 @@ class Happycat(BaseEstimator):
         return [
             Assignment(key, None, UNKNOWN, p, True)
             if odd
-            else Assignment(key, living[c].id, living[c].label, p, p < SURE)
+            else Assignment(key, living[c].id, self.registry_.label(living[c]), p, p < SURE)
             for key, p, c, odd in zip(keys, best.tolist(), place.tolist(), strange.tolist(), strict=True)
         ]
 
@@ -397,3 +411,22 @@ def held_out(labels: Tensor, generator: torch.Generator) -> Tensor:
         number = round(HELD_OUT * len(members)) if len(members) >= 5 else 0
         chosen[members[torch.randperm(len(members), generator=generator)[:number]]] = True
     return chosen
+
+
+def split_tree(points: Tensor, direction: Tensor, threshold: float) -> SplitTree:
+    """A class's direction and, if it has four images, the two that it would be split into, the larger first."""
+    if len(points) < 4:
+        return SplitTree.leaf(direction.numpy(), len(points), threshold)
+    two = kmeans(points, 2, seed=0, restarts=3)
+    sizes = (points @ two.T).argmax(1).bincount(minlength=2)
+    order = sizes.argsort(descending=True, stable=True)
+    return SplitTree(
+        torch.cat([direction[None], two[order]]).numpy(),
+        np.array([len(points), *sizes[order].tolist()]),
+        np.full(3, threshold, np.float32),
+        np.array([[1, 2], [-1, -1], [-1, -1]]),
+    )
+
+
+def _numpy(tensors: dict[str, Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}

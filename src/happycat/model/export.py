@@ -33,13 +33,15 @@ class Exported(nn.Module):
         self.trunk.freeze()
         self.tail = copy.deepcopy(extractor.tail).cpu()
         self.space = copy.deepcopy(cat.calm_.space)
-        living, place = cat.registry_.place()
-        self.names = [c.label for c in living]
+        registry, living = cat.registry_, list(cat.registry_)
+        rows, owner = map(torch.from_numpy, registry.active())
+        place = torch.where(owner < 0, len(living), owner)
+        self.names = [registry.label(c) for c in living]
         self.ids = [c.id for c in living]
         self.image_size, self.crop_share = extractor.plan.image_size, extractor.plan.crop_share
         self.register_buffer("prototypes", cat.calm_.memory.prototypes.clone())
         self.register_buffer("sharpness", cat.calm_.sharpness.clone())
-        self.register_buffer("least", torch.tensor(cat.registry_.least))
+        self.register_buffer("least", torch.from_numpy(registry.pool.thresholds[rows.numpy()]))
         self.register_buffer("owner", one_hot(place, len(living) + 1).float())  # the last column: dropped
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,178 @@
+"""The table of commands, a lazy group: a command's module is imported when it is run or asked for its own help.
+
+So `happycat --help` needs no torch. Results go to stdout, progress to stderr; a person's mistake is one line and exit
+code 2, Ctrl-C one line and exit code 130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from happycat.base.errors import HappycatError
+from happycat.base.version import __version__
+from happycat.cli.help import SectionedCommand
+
+WIDTH = 100  # columns of a help text at most
+
+
+class Entry(NamedTuple):
+    """Where a command's function is, `module:function` within this package, and its help in one line."""
+
+    place: str
+    help: str
+
+
+GROUPS: dict[str, dict[str, Entry]] = {
+    "Your images": {
+        "fit": Entry("practitioner:fit", "Learn the classes of labelled images."),
+        "discover": Entry(
+            "practitioner:discover",
+            "Find new classes among unlabelled images; the model learns them as a new version.",
+        ),
+        "predict": Entry("practitioner:predict", "Say which class images belong to, or that none fits."),
+    },
+    "Corrections": {
+        "name": Entry("corrections:name", "Give a class its name."),
+        "merge": Entry("corrections:merge", "Make one class of several."),
+        "split": Entry("corrections:split", "Make two classes of one, or take apart what was merged."),
+        "drop": Entry(
+            "corrections:drop",
+            "Give a class up: nothing is given to it any more, and nothing like it is discovered again.",
+        ),
+        "undo": Entry("corrections:undo", "Go back to the version before."),
+    },
+    "Look": {
+        "show": Entry("corrections:show", "Show a model's classes, its versions, and what it holds."),
+        "report": Entry("practitioner:report", "Show a model's last discovery, or research runs, as one page."),
+        "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
+    },
+    "Research": {
+        "demo": Entry(
+            "research:demo", "Learn six handwritten digits with their labels, then discover the other four without."
+        ),
+        "bench": Entry("research:bench", "Run a method over all stages of a data set and score it."),
+        "paper": Entry(
+            "paper:paper",
+            "Run one of the paper's experiments: a table with the paper's numbers beside, and its figure.",
+        ),
+        "stages": Entry(
+            "research:stages",
+            "Write the split of a data set to a file that can be published: the same images everywhere.",
+        ),
+        "list": Entry("research:list_", "Show the methods, data sets and tested backbones."),
+        "speed": Entry(
+            "research:speed", "Measure training throughput: the reference step, fresh views, cached tokens."
+        ),
+    },
+}
+TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+def load_command(name: str) -> TyperCommand:
+    """The command of that name; its module is imported now."""
+    module, function = TABLE[name].place.split(":")
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single.command(name, cls=SectionedCommand)(getattr(import_module(f"happycat.cli.{module}"), function))
+    command = get_command(single)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """The commands by name, each made when it is asked for and then kept."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            if name not in TABLE:
+                raise KeyError(name)
+            self._made[name] = load_command(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*TABLE, *self._made]))
+
+    def __len__(self) -> int:
+        return len(set(TABLE) | set(self._made))
+
+
+class CommandGroup(TyperGroup):
+    """The group of all commands. Its help comes from the table alone."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, entries in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<8}", entry.help) for name, entry in entries.items()])
+        options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(options)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("happycat: interrupted", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=CommandGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": WIDTH},
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end, if that is wanted."""
+    if wanted:
+        print(f"happycat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """happycat learns the classes you have labelled, then keeps discovering new ones in unlabelled images."""
+
+
+def main() -> None:
+    """Run a command; the entry point of `happycat`."""
+    try:
+        app()
+    except HappycatError as error:
+        from happycat.images.decoding import shown  # here, because most commands end well and need not wait for it
+
+        print(f"happycat: {shown(str(error))}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,66 @@
+"""Work that is interrupted, by Ctrl-C or a full disk: what is kept of it and how to go on."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from happycat.base.disk import storage_errors
+from happycat.base.errors import InputError, NoSpaceError
+from happycat.cli.display import Display
+
+EXTRACTION = "extracting features"  # the step of the estimator whose results are kept
+TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir: backups leave such folders out, and we know it for ours
+TAG_TEXT = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# Embeddings of a happycat command that has not ended yet. The same command goes on from here; may be deleted.\n"
+)
+
+
+@contextmanager
+def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl-C into one line with the advice and exit code 130; a full disk's message gets the advice as well."""
+
+    def advised() -> str:
+        return advice if isinstance(advice, str) else advice()
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"happycat: interrupted; {advised()}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except NoSpaceError as error:
+        raise NoSpaceError(f"{error}; {advised()}") from error
+
+
+@contextmanager
+def keeping(model: Path) -> Iterator[Path]:
+    """The folder MODEL.cache for embeddings, should the command be interrupted; it goes when the work is done."""
+    cache = model.with_name(f"{model.name}.cache")
+    tag = cache / TAG
+    if cache.exists() and not tag.is_file():
+        raise InputError(f"{cache} is in the way: embeddings are kept there meanwhile; rename it, or the model")
+    with storage_errors(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        tag.write_text(TAG_TEXT, encoding="ascii")
+    try:
+        yield cache
+    except BaseException:
+        if [path.name for path in cache.iterdir()] == [TAG]:
+            shutil.rmtree(cache, ignore_errors=True)
+        raise
+    shutil.rmtree(cache, ignore_errors=True)
+
+
+def kept_so_far(display: Display, cache: Path) -> str:
+    """How many images are embedded, where that is kept, and what to do."""
+    done = display.done.get(EXTRACTION)
+    if done is None or not done.parts:
+        return "nothing is embedded yet; the same command begins again"
+    of = f" of {done.total:,}" if done.total else ""
+    return f"{done.parts:,}{of} images are embedded and kept in {cache}; the same command goes on from there"

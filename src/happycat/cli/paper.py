@@ -1,0 +1,158 @@
+"""The command `paper`: one of the paper's experiments, its tables and its figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from happycat.backbone.store import delete_stores
+from happycat.base.errors import InputError
+from happycat.benchmark.loop import LoopConfig
+from happycat.benchmark.paper.catalogue import catalogue
+from happycat.benchmark.paper.experiments import Variant
+from happycat.benchmark.paper.reports import Report
+from happycat.benchmark.paper.study import Setting, Study
+from happycat.benchmark.protocol import Protocol
+from happycat.benchmark.setup import Request
+from happycat.cli.display import Display, tell
+from happycat.cli.display import results as out
+from happycat.cli.flags import (
+    DATA,
+    PROTOCOL,
+    RUN,
+    BackboneOption,
+    DeviceOption,
+    DownloadOption,
+    FlavourOption,
+    OptionOption,
+    OrderOption,
+    PrecisionOption,
+    RootOption,
+    SizeOption,
+    WeightsOption,
+    backbone_config,
+    dataset_options,
+    given,
+    method_values,
+    values_of,
+)
+from happycat.cli.interruption import interruptible
+
+
+@values_of({PROTOCOL: Protocol, RUN: LoopConfig}, methods=True)
+def paper(
+    name: Annotated[str, typer.Argument(help=f"the experiment: {', '.join(catalogue())} (see `happycat list`)")],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="a data set's name or a folder of images; repeat for more [the paper's]", rich_help_panel=DATA
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="only the rows of this method or label; repeat for more")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="how many runs at a time; they share the cores", min=1)] = 1,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="where the runs lie; experiments share them")] = Path(
+        "runs/paper"
+    ),
+    results: Annotated[Path | None, typer.Option(help="where tables and figures go [OUT/results]")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="only say what would be done and how long it would take")
+    ] = False,
+    paper_dataset: Annotated[
+        str | None, typer.Option(help="whose numbers of the paper to show beside [the data set's own]")
+    ] = None,
+    severity: Annotated[int, typer.Option(help="of `corruption`, 1 to 5", min=1, max=5)] = 2,
+    own_corruptions: Annotated[
+        bool, typer.Option("--own-corruptions", help="make CIFAR-100's corruptions here instead of reading CIFAR-100-C")
+    ] = False,
+    root: RootOption = None,
+    option: OptionOption = None,
+    download: DownloadOption = False,
+    class_order: OrderOption = None,
+    flavour: FlavourOption = "authors",
+    backbone: BackboneOption = None,
+    weights: WeightsOption = None,
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    **values: Any,
+) -> None:
+    """Run one of the paper's experiments: a table with the paper's numbers beside, and its figure.
+
+    Runs that are there already are not repeated, whichever experiment made them; one that was interrupted goes on.
+    """
+    experiments = catalogue(severity, own_corruptions)
+    if name not in experiments:
+        raise InputError(f"there is no experiment {name!r}; there are: {', '.join(experiments)}")
+    experiment = experiments[name]
+    tokens = values.get("tokens") or out_folder / "tokens"
+    loop = {**given(values, LoopConfig), "tokens": tokens, "keep_tokens": True}
+    common = Request(
+        method_values=method_values(values),
+        flavour=flavour,
+        dataset="",
+        root=root,
+        dataset_options=dataset_options(option, download),
+        protocol_values=given(values, Protocol),
+        class_order=class_order,
+        backbone=backbone_config(backbone, weights, image_size, precision, device),
+        out=out_folder,
+        loop=LoopConfig(**loop),
+    )
+    settings = [Setting(replace(common, dataset=one)) for one in dataset or experiment.datasets]
+    first = common.loop.seed
+    study = Study(
+        partial(chosen_rows, experiment.variants, only),
+        {setting.data.name: setting for setting in settings},
+        range(first, first + seeds),
+        out_folder,
+        {setting.data.name: paper_dataset or setting.data.name for setting in settings},
+    )
+    for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
+        tell(line)
+    if plan:
+        return
+    with interruptible("the same command goes on from here"):
+        with Display() as display:
+            study.carry_out(jobs, display)
+            made = experiment.report(study.results())
+        deliver(made, results or out_folder / "results")
+    put_away(tokens, keep=values.get("keep_tokens") is not False)
+
+
+def deliver(made: Report, folder: Path) -> None:
+    """Write an experiment's tables and figures, and print the tables."""
+    written = [path for file, table in made.tables.items() for path in table.write(folder, file)]
+    for table in made.tables.values():
+        out.print(table)
+    written += made.draw(folder)
+    tell(f"written: {', '.join(str(path) for path in written)}")
+
+
+def put_away(tokens: Path, keep: bool) -> None:
+    """Delete an experiment's tokens, or say that they are still there."""
+    if not keep:
+        delete_stores(tokens)
+    elif tokens.exists():
+        size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
+        tell(f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done")
+
+
+def chosen_rows(
+    variants: Callable[..., tuple[Variant, ...]], only: list[str] | None, *arguments: Any
+) -> tuple[Variant, ...]:
+    """An experiment's rows, or those of them whose method or label is asked for."""
+    rows = variants(*arguments)
+    if not only:
+        return rows
+    chosen = tuple(row for row in rows if row.method in only or row.label in only)
+    if not chosen:
+        raise InputError(f"no row is {only[0]!r}; there are: {', '.join(row.label for row in rows)}")
+    return chosen

@@ -1,0 +1,73 @@
+"""Ctrl-C and a full disk: what is kept and what to do."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import typer
+
+from happycat.base.disk import storage_errors
+from happycat.base.errors import InputError, NoSpaceError
+from happycat.cli.display import Display
+from happycat.cli.interruption import EXTRACTION, TAG, interruptible, keeping, kept_so_far
+
+
+def test_ctrl_c_is_one_line_and_code_130(capsys):
+    with pytest.raises(typer.Exit) as stop, interruptible("the same command goes on from here"):
+        raise KeyboardInterrupt
+    assert stop.value.exit_code == 130
+    assert capsys.readouterr().err == "happycat: interrupted; the same command goes on from here\n"
+
+
+def test_a_full_disk_names_only_what_the_command_has(tmp_path):
+    with (
+        pytest.raises(NoSpaceError) as full,
+        interruptible(lambda: "the same command goes on from there"),
+        storage_errors(tmp_path),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert str(full.value) == (
+        f"no space left for {tmp_path}; free some, or write elsewhere; the same command goes on from there"
+    )
+
+
+def test_the_cache_goes_when_the_work_is_done(tmp_path):
+    with keeping(tmp_path / "shop.cat") as cache:
+        (cache / "some.safetensors").write_bytes(b"")
+        assert cache == tmp_path / "shop.cat.cache"
+    assert not cache.exists()
+
+
+def test_the_cache_stays_when_there_is_something_in_it(tmp_path):
+    with pytest.raises(KeyboardInterrupt), keeping(tmp_path / "shop.cat") as cache:
+        raise KeyboardInterrupt
+    assert not cache.exists()
+    cache.mkdir()
+    for name in (TAG, "some.safetensors"):
+        (cache / name).write_bytes(b"")
+    with pytest.raises(KeyboardInterrupt), keeping(tmp_path / "shop.cat"):
+        raise KeyboardInterrupt
+    assert sorted(path.name for path in cache.iterdir()) == [TAG, "some.safetensors"]
+    with keeping(tmp_path / "shop.cat") as cache:  # the same command again
+        assert (cache / "some.safetensors").exists()
+
+
+def test_a_folder_of_somebody_else_is_not_taken_for_the_cache(tmp_path):
+    other = tmp_path / "shop.cat.cache" / "letter.txt"
+    other.parent.mkdir()
+    other.write_text("dear cat")
+    with pytest.raises(InputError, match="is in the way"), keeping(tmp_path / "shop.cat"):
+        pass
+    assert other.exists()
+
+
+def test_what_is_kept_is_counted(tmp_path):
+    display = Display()
+    assert kept_so_far(display, tmp_path) == "nothing is embedded yet; the same command begins again"
+    with display:
+        display.step(EXTRACTION, 1000)(300)
+        display.step("learning")
+    assert kept_so_far(display, tmp_path) == (
+        f"300 of 1,000 images are embedded and kept in {tmp_path}; the same command goes on from there"
+    )
