@@ -206,42 +206,42 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
 
 
 @pytest.fixture
-def stops_at_the_second_chunk(monkeypatch) -> list[int]:
-    """Chunks of 100 images; Ctrl-C when the second one begins. How many images each chunk had."""
+def stops_after_five_batches(monkeypatch) -> list[int]:
+    """Ctrl-C after five batches of 21 images went through the trunk. How many images each batch had."""
     embedded: list[int] = []
-    features = extraction.FeatureExtractor._features
+    through = extraction.FeatureExtractor._through_trunk
 
-    def slowly(self, pictures, *words):
-        embedded.append(len(pictures))
-        if len(embedded) == 2:
+    def slowly(self, views):
+        if len(embedded) == 5 and 0 not in embedded:
+            embedded.append(0)
             raise KeyboardInterrupt
-        return features(self, pictures, *words)
+        embedded.append(len(views) // 3)
+        return through(self, views)
 
-    monkeypatch.setattr(extraction, "CHUNK", 100)
-    monkeypatch.setattr(extraction.FeatureExtractor, "_features", slowly)
+    monkeypatch.setattr(extraction.FeatureExtractor, "_through_trunk", slowly)
     return embedded
 
 
-def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, stops_at_the_second_chunk):
+def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, stops_after_five_batches):
     before = model.read_bytes()
     code, out, err = say("discover", model, story / "inbox", "--new", 2)
     assert (code, out) == (130, "")
     assert err.splitlines()[-1] == (
-        f"happycat: interrupted; 100 of 260 images are embedded and kept in {model}.cache; "
+        f"happycat: interrupted; 105 of 260 images are embedded and kept in {model}.cache; "
         f"the same command goes on from there; {model} is as it was"
     )
     assert model.read_bytes() == before
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
-    assert sum(stops_at_the_second_chunk) == 100 + 100 + 160  # what was done was not done again
+    assert sum(stops_after_five_batches) == 260  # what was done was not done again
     assert not Path(f"{model}.cache").exists()
 
 
-def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_at_the_second_chunk):
+def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_after_five_batches):
     monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
     words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     code, _, err = say(*words)
     assert code == 130
-    assert f"interrupted; 100 of 300 images are embedded and kept in {tmp_path / 'shop.cat.cache'}" in err
+    assert f"interrupted; 105 of 300 images are embedded and kept in {tmp_path / 'shop.cat.cache'}" in err
     assert not (tmp_path / "shop.cat").exists()
     assert say(*words)[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["shop.cat"]
