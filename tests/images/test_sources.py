@@ -146,6 +146,7 @@ def test_labels_stay_of_their_kind(given, expected):
         (np.array([1.0, np.nan]), "1 of 2 labels are missing"),
         ([1, "a"], "some labels are text and some are numbers"),
         ([1, np.inf], "text or a number, not inf"),
+        (np.array([1, 2**63], np.uint64), "beyond"),
         ([b"a", b"b"], "text or a number, not b'a'"),
         ([1, 2, 3], "2 images but 3 labels"),
         (np.zeros((2, 2)), "one for each image"),

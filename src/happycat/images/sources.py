@@ -23,6 +23,7 @@ Source = Any  # a path, a sequence of paths, or whatever holds numbers: lists, N
 Label = str | int | float
 LARGEST = 3e38  # of a float32, nearly
 LONGEST = 1e19  # its square is a float32, too
+LARGEST_LABEL = 2**62  # leaves room for the numbers of discovered classes in 64 bits
 
 
 class VectorRows(Pictures):
@@ -135,6 +136,8 @@ def _label(value: Any) -> Label:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_ | numbers.Integral):
+        if abs(int(value)) >= LARGEST_LABEL:
+            raise InputError(f"the label {value} is beyond ±2⁶²; give smaller numbers, or text")
         return int(value)
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
