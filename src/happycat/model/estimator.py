@@ -36,7 +36,7 @@ from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
-from happycat.methods.calm.prediction import Prediction
+from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, label_array, labelled_classes, remember, rule_of, take_up
 from happycat.model.embedding import embed, extractor_of, trained, unit_embeddings
@@ -203,10 +203,9 @@ class Happycat(ClassifierMixin, BaseEstimator):
             points = calm.space(unit_embeddings(features))
             new = take_up(self.registry_, calm, points, self.stage_ + 1)
         self.stage_ += 1
-        predicted = rule_of(self.registry_, calm.sharpness)(points)
         return Discovery(
             new=new,
-            assigned=assignments(self.registry_, gathered.pictures.keys, predicted),
+            assigned=assignments(self.registry_, gathered.pictures.keys, self.rule()(points)),
             count=count,
             points=points,
             pictures=gathered.pictures,
@@ -355,8 +354,13 @@ class Happycat(ClassifierMixin, BaseEstimator):
             raise InputError(f"{len(skipped)} images cannot be read (first: {first}); leave them out, or use assign")
         return embeddings
 
+    def rule(self) -> PredictionRule:
+        """The rule of prediction, over the classes as they are now; it takes points of the whitened space."""
+        check_is_fitted(self, "registry_")
+        return rule_of(self.registry_, self.calm_.sharpness)
+
     def _predicted(self, embeddings: Tensor) -> Prediction:
-        return rule_of(self.registry_, self.calm_.sharpness)(self.calm_.space(embeddings))
+        return self.rule()(self.calm_.space(embeddings))
 
     def _seed(self) -> int:
         if self.random_state is None:
