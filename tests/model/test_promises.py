@@ -213,6 +213,7 @@ def test_progress_is_told_and_embeddings_are_kept_where_the_caller_says(hardly_t
     cat = Happycat("scratch_vit", progress=steps, cache_dir=str(tmp_path / "kept")).fit(PICTURES, SHADES)
     assert {"reading", "extracting features", "learning"} <= set(steps.titles)
     assert steps.titles[-1] == "closed"
+    assert clone(cat).progress is steps
     first = cat.transform(PICTURES)
     assert list((tmp_path / "kept").iterdir())
     monkeypatch.delattr(extraction.FeatureExtractor, "_features")  # nothing can be extracted any more
