@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from happycat.images.decoding import shown
-from happycat.model.estimator import Assignment, Discovery, FitReport, Happycat
+from happycat.model.estimator import Happycat
 from happycat.model.page import about_classes
+from happycat.model.results import Assignment, Discovery, FitReport
 
 # Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")

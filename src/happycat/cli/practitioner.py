@@ -21,8 +21,8 @@ from happycat.model import file as model_file
 
 if TYPE_CHECKING:
     from happycat.images.collecting import Skipped
-    from happycat.model.estimator import Discovery
     from happycat.model.file import VersionTag
+    from happycat.model.results import Discovery
 
 # What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
 
@@ -64,11 +64,11 @@ def fit(
         device=device,
         workers=workers,
         mirror=mirror,
-        seed=seed,
+        random_state=seed,
     )
     progress = Display()
     with keeping(model) as cache, interruptible(lambda: kept_so_far(progress, cache)), progress:
-        cat.fit(labelled, progress=progress, cache_dir=cache)
+        cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
     _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
@@ -119,7 +119,8 @@ def _discover(
         progress,
     ):
         cat = Happycat.load(model, **backbone)
-        found = cat.discover(inbox, num_new, progress=progress, cache_dir=cache)
+        cat.set_params(progress=progress, cache_dir=cache)
+        found = cat.discover(inbox, num_new)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         progress.step("drawing the page")
@@ -130,7 +131,7 @@ def _discover(
         save_page(page, root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        model_file.append(model, cat.part(), tag, what, more)
+        cat.append(model, what, more)
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -161,7 +162,7 @@ def predict(
 
     cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
     with Display() as progress:
-        rows = cat.assign(paths, progress=progress)
+        rows = cat.set_params(progress=progress).assign(paths)
     for skipped in cat.skipped_:
         print(shown(f"happycat: {skipped.path}: {skipped.reason}"), file=sys.stderr)
     print_rows(rows, as_json, as_csv)

@@ -24,8 +24,9 @@ from happycat.base.errors import HappycatError
 from happycat.base.version import __version__
 from happycat.images.pictures import FilePictures, Pictures
 from happycat.images.sources import VectorRows
-from happycat.model.estimator import Assignment, Discovery, Happycat
+from happycat.model.estimator import Happycat
 from happycat.model.registry import ClassEntry
+from happycat.model.results import Assignment, Discovery
 from happycat.report.html import Card, Dot, Number, Page
 
 TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class

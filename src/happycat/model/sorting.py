@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from happycat.base.disk import storage_errors
 
 if TYPE_CHECKING:
-    from happycat.model.estimator import Assignment
+    from happycat.model.results import Assignment
 
 
 class Way(NamedTuple):
