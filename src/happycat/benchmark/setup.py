@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -48,7 +49,7 @@ class Request:
 def prepare(request: Request, progress: Progress) -> Loop:
     """A loop over a new run folder, or, to resume, over the one that is there."""
     data = images.load(request.dataset, root=request.root, **request.dataset_options)
-    method_class, config = method_config(request.method, request.flavour, data.name, request.method_values)
+    method_class, config = method_config(request.method, request.flavour, data, request.method_values)
     split = the_split(request, data)
     check_split(split, config.batch_size)
     backbone = chosen_backbone(request.backbone, data)
@@ -110,7 +111,7 @@ def check_start(
     return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
 
 
-def method_config(name: str, flavour: str, dataset: str, changes: dict):
+def method_config(name: str, flavour: str, data: Images, changes: dict[str, Any]) -> tuple[type[Method], MethodConfig]:
     """The method's class, and its flavour's values for the data set with some changed."""
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
@@ -120,7 +121,8 @@ def method_config(name: str, flavour: str, dataset: str, changes: dict):
     known = {f.name for f in fields(config_class)}
     if unknown := [key for key in changes if key not in known]:
         raise InputError(f"{name} has no value {unknown[0]!r}")
-    return method_class, replace(getattr(config_class, flavour)(dataset), **changes)
+    theirs = data.method_values.get(method_class.family, {}) if flavour == "authors" else {}
+    return method_class, replace(getattr(config_class, flavour)(), **{**theirs, **changes})
 
 
 def the_split(request: Request, data: Images) -> Split:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from happycat.learning.clustering import kmeans, least_similar
 from happycat.learning.heads import Projector
 from happycat.learning.training import Epoch, Training
 from happycat.methods.parametric import Parametric, ParametricConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +41,8 @@ class HappyConfig(ParametricConfig):
     cluster_init: bool = setting(True, "start new classes from k-means centres")
 
     @classmethod
-    def paper(cls, dataset: str = "") -> HappyConfig:
-        return replace(super().paper(dataset), entropy_constants=False, distillation_weight=1.0, unit_samples=True)
+    def paper(cls) -> Self:
+        return replace(super().paper(), entropy_constants=False, distillation_weight=1.0, unit_samples=True)
 
 
 class Happy(Parametric):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,9 @@ from happycat.learning.heads import Projector
 from happycat.learning.memory import ClassMemory
 from happycat.learning.training import Epoch, Schedule, Training
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig(Checked):
@@ -24,12 +28,12 @@ class MethodConfig(Checked):
     batch_size: int = setting(128, "images a batch", 2)
 
     @classmethod
-    def authors(cls, dataset: str = "") -> MethodConfig:
+    def authors(cls) -> Self:
         """What the authors' program does; the paper's tables came from it."""
         return cls()
 
     @classmethod
-    def paper(cls, dataset: str = "") -> MethodConfig:
+    def paper(cls) -> Self:
         """What the paper's text says, where it differs."""
         return cls()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -16,6 +17,9 @@ from happycat.learning.batches import Batch, Labelled, Unlabelled
 from happycat.learning.heads import CosineClassifier, Projector, random_rows
 from happycat.learning.training import Epoch, Training
 from happycat.methods.method import Method, TrainedConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +37,7 @@ class ParametricConfig(TrainedConfig):
     base_teacher_epochs: int = setting(30, "epochs of that warm-up", 1)
 
     @classmethod
-    def authors(cls, dataset: str = "") -> ParametricConfig:
-        return cls(base_entropy_weight=2.0, epochs=20) if dataset == "cub" else cls()
-
-    @classmethod
-    def paper(cls, dataset: str = "") -> ParametricConfig:
+    def paper(cls) -> Self:
         return replace(
             cls(),
             base_classification_weight=1.0,

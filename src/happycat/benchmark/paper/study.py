@@ -65,7 +65,7 @@ class Setting:
         return self._parts[key]
 
     def config(self, method: str, values: dict) -> MethodConfig:
-        return method_config(method, self.request.flavour, self.data.name, values)[1]
+        return method_config(method, self.request.flavour, self.data, values)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
