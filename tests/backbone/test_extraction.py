@@ -13,7 +13,13 @@ from safetensors.torch import save_file
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, FeatureExtractor
-from happycat.images.pictures import FilePictures
+from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.tail import Tail
+from happycat.backbone.trunk import Trunk
+from happycat.backbone.views import ViewPlan
+from happycat.images.pictures import ArrayPictures, FilePictures
+from happycat.learning.batches import StoredViews
+from tests.helpers.runs import small_vit
 
 NAME = "vit_tiny_patch16_224"
 
@@ -59,3 +65,18 @@ def test_what_is_kept_is_used_unless_the_picture_was_replaced(weights, tmp_path,
     os.utime(path, ns=(1, 1))
     assert not torch.equal(extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "kept"), first)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("number", [11, 300])
+def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number):
+    model = small_vit()
+    tail, plan = Tail(model), ViewPlan(image_size=16)
+    trunk = Trunk(model, "small", (0.5,) * 3, (0.5,) * 3)
+    pictures = ArrayPictures(np.random.default_rng(0).integers(0, 256, (number, 20, 24, 3), dtype=np.uint8))
+    store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, 2))
+    store.fill(trunk, pictures, plan, 0, lambda _: None)
+    told = []
+    found = FeatureExtractor(trunk, tail, plan, 0).extract(pictures, ("centre", "1", "2"), told.append)
+    assert torch.equal(found, StoredViews(store, torch.device("cpu")).every(tail, 2))
+    assert sum(told) == number
+    assert max(told) <= 21  # of 64 views that go through the trunk at once

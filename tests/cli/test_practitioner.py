@@ -17,8 +17,8 @@ from sklearn.datasets import load_digits
 
 from happycat.backbone import extraction
 from happycat.cli import research as cli
+from happycat.methods import pretraining
 from happycat.model import file as model_file
-from happycat.model import scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def story(tmp_path_factory) -> Path:
     (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
     (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 8)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 8)
         told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     assert told[0] == 0, told[2]
     (folder / "fit.txt").write_text(told[1])

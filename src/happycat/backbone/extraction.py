@@ -14,8 +14,9 @@ from torch import Tensor
 
 from happycat.backbone.config import BackboneConfig, build
 from happycat.backbone.scratch import SCRATCH
+from happycat.backbone.store import TRUNK_BATCH
 from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Trunk
+from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
 from happycat.base.disk import replacing
 from happycat.base.progress import Advance, nobody
@@ -23,7 +24,7 @@ from happycat.images.pictures import Pictures, Subset
 
 CENTRE = ("centre",)
 VIEWS = ("centre", "1", "2")
-BATCH = 128  # pictures a batch
+BATCH = 128  # pictures that go through the tail at once
 CHUNK = 256  # pictures that a kill can cost at most
 
 
@@ -97,29 +98,45 @@ class FeatureExtractor:
         advance: Advance = nobody,
         cache_dir: Path | None = None,
     ) -> Tensor:
-        """Features (N, V, D) of so many views of each picture.
+        """Features (N, V, D) of so many views of each picture; `advance(n)` is told of every n pictures that are done.
 
-        What is done is kept in the folder `cache_dir`, if there is one, and taken from there the next time.
+        They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
+        in the folder `cache_dir`, if there is one, and taken from there the next time.
         """
         precision = str(self.trunk.precision)
         told, chunks = json.dumps([self.fingerprint(), precision, asdict(self.plan), views, pictures.source]), []
         for start in range(0, len(pictures), CHUNK):
             some = Subset(pictures, list(pictures.keys[start : start + CHUNK]))
             stamps = [some.stamp(i) for i in range(len(some))] if cache_dir else []
-            name = hashlib.sha256(json.dumps([told, some.keys, stamps]).encode()).hexdigest()[:16]
+            name = hashlib.sha256(json.dumps([told, start, some.keys, stamps]).encode()).hexdigest()[:16]
             file = cache_dir and cache_dir / f"{name}.safetensors"
             if file and file.exists():
                 chunks.append(load_file(file)["features"])
+                advance(len(some))
             else:
-                chunks.append(self._features(some, views))
+                chunks.append(self._features(pictures, views, start, start + len(some), advance))
                 if file:
                     with replacing(file) as temporary:
                         save_file({"features": chunks[-1].clone()}, temporary)
-            advance(len(some))
         return torch.cat(chunks).clone()
 
-    def _features(self, pictures: Pictures, views: tuple[str, ...]) -> Tensor:
-        batches = [b.tolist() for b in torch.arange(len(pictures)).split(BATCH)]
-        loader = view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers)
-        table = [self.tail(self.trunk(cut.to(self.device).flatten(0, 1))).unflatten(0, cut.shape[:2]) for cut in loader]
-        return torch.cat(table).cpu()
+    def _features(self, pictures: Pictures, views: tuple[str, ...], start: int, stop: int, advance: Advance) -> Tensor:
+        """Features of the pictures from `start` to `stop`.
+
+        The last bits of a matrix product depend on how many rows go in together: the trunk is given the batches
+        of a token store, the tail those of `StoredViews`, and the tokens are rounded as they would be on disk.
+        """
+        step = max(1, TRUNK_BATCH // len(views))
+        order = range(start // step * step, min(len(pictures), -(-stop // step) * step))
+        batches = [list(order[i : i + step]) for i in range(0, len(order), step)]
+        said = []
+        for batch, cut in zip(
+            batches, view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers), strict=True
+        ):
+            tokens = self.trunk(cut.to(self.device).flatten(0, 1))
+            wanted = slice(max(0, start - batch[0]) * len(views), (stop - batch[0]) * len(views))
+            said.append(Tokens(tokens.normalised[wanted].bfloat16(), tokens.cls[wanted]))
+            advance(len(said[-1].cls) // len(views))
+        normalised, cls = (torch.cat(part).split(BATCH * len(views)) for part in zip(*said, strict=True))
+        table = [self.tail(Tokens(*block)) for block in zip(normalised, cls, strict=True)]
+        return torch.cat(table).unflatten(0, (stop - start, len(views))).cpu()

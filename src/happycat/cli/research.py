@@ -49,7 +49,7 @@ from happycat.cli.flags import (
 from happycat.images.datasets import DATASETS
 from happycat.images.datasets import load as load_images
 from happycat.methods import METHODS
-from happycat.model.scratch import FROM_SCRATCH
+from happycat.methods.pretraining import SMALL_VIT
 
 app = typer.Typer(
     add_completion=False,
@@ -59,7 +59,7 @@ app = typer.Typer(
 )
 
 # What differs from Happy's own values
-DEMO = {**FROM_SCRATCH, "rate": 0.03, "epochs": 60}
+DEMO = {**SMALL_VIT, "rate": 0.03, "epochs": 60}
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ class KMeans(Clustered):
 
     family = "kmeans"
     trains = False
+    features_only = True
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         features = normalize(self.features(labelled), dim=-1)

@@ -23,15 +23,15 @@ from happycat.base.version import __version__
 from happycat.images.collecting import Gathered, Skipped
 from happycat.images.pictures import FilePictures, Pictures, Subset
 from happycat.images.sources import Source, VectorRows, given, given_labelled
-from happycat.learning.batches import Labelled, Unlabelled, VectorViews
+from happycat.learning.batches import FreshViews, Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
+from happycat.methods.pretraining import small_vit_config, train_from_scratch
 from happycat.model import file as model_file
 from happycat.model.file import Part
 from happycat.model.registry import ClassEntry, ClassRegistry
-from happycat.model.scratch import train_from_scratch
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 VECTORS = "vectors"  # stands for a backbone where features are given
@@ -149,8 +149,7 @@ class Happycat(BaseEstimator):
         count = None
         if num_new == "auto":
             progress.step("counting new classes")
-            most = min(max(10, self.calm_.num_classes), len(served) - 1)
-            count = self.calm_.count(served, most, generator) if most > 0 else Count(0, 0, 0, [0], [0.0])
+            count = self.calm_.count(served, generator)
             num_new = count.number
         if not isinstance(num_new, int | np.integer) or not 0 <= num_new <= len(served):
             raise InputError(f"{len(served)} images cannot form {num_new} new classes; give a number, or auto")
@@ -292,8 +291,14 @@ class Happycat(BaseEstimator):
         some = Subset(pictures, [key for key, used in zip(pictures.keys, learned, strict=True) if used])
         training = Training(seeded(self.seed, "backbone"))
         advance = progress.step("training the backbone")
-        state = train_from_scratch(extractor, some, labels[learned], training, advance).state_dict()
-        return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
+        views = FreshViews(extractor.trunk, some, extractor.plan, extractor.workers)
+        labelled = Labelled(views, labels[learned].to(extractor.device))
+        calm = Calm(Vectors(extractor.dim), CalmConfig()).to(extractor.device)
+        for _ in train_from_scratch(extractor.tail, labelled, calm, small_vit_config(), training):
+            advance(1)
+        features = VectorViews(views.every(extractor.tail, calm.random_views))
+        list(calm.fit(Labelled(features, labelled.labels), training))
+        return {name: value.cpu() for name, value in calm.state_dict().items()}
 
     def _features(
         self, pictures: Pictures, views: tuple[str, ...], progress: Progress, cache_dir: Path | None = None
@@ -353,7 +358,7 @@ class Happycat(BaseEstimator):
         self.registry_, self.stage_ = ClassRegistry(), 0
         for row, name in enumerate(names):
             members = points[labels == row]
-            self.registry_.add(name, 0, members, prototypes[row], float(self.calm_.familiar))
+            self.registry_.add(name, 0, members, prototypes[row], float(self.calm_.rejection_threshold))
         self.likeness_ = float((points * prototypes[labels]).sum(1).mean())
 
     def _take_up(self, points: Tensor, known: int) -> list[int]:
@@ -361,7 +366,7 @@ class Happycat(BaseEstimator):
         prototypes, new = self.calm_.memory.prototypes, []
         cosines, nearest = (points @ prototypes.T).max(1)
         for row in range(known, len(prototypes)):
-            least, members = float(self.calm_.familiar), nearest == row
+            least, members = float(self.calm_.rejection_threshold), nearest == row
             if members.any():  # what was found is less alike than what was labelled
                 least = min(least, rejection_threshold(cosines[members, None]))
             new.append(self.registry_.add(None, self.stage_, points[members], prototypes[row], least).id)
@@ -371,7 +376,7 @@ class Happycat(BaseEstimator):
         """The probability of each class (N, C), and which of the images no class fits (N,)."""
         cosines = points @ self.calm_.memory.prototypes.T
         living, place = self.registry_.place()
-        shares = (cosines / self.calm_.sharpness).softmax(1)
+        shares = (cosines / self.calm_.softmax_temperature).softmax(1)
         classes = torch.zeros(len(points), len(living) + 1).index_add(1, place, shares)
         nearest, row = cosines.max(1)
         strange = (nearest < torch.tensor(self.registry_.least)[row]) | (place[row] == len(living))

@@ -38,7 +38,7 @@ class Exported(nn.Module):
         self.ids = [c.id for c in living]
         self.image_size, self.crop_share = extractor.plan.image_size, extractor.plan.crop_share
         self.register_buffer("prototypes", cat.calm_.memory.prototypes.clone())
-        self.register_buffer("sharpness", cat.calm_.sharpness.clone())
+        self.register_buffer("sharpness", cat.calm_.softmax_temperature.clone())
         self.register_buffer("least", torch.tensor(cat.registry_.least))
         self.register_buffer("owner", one_hot(place, len(living) + 1).float())  # the last column: dropped
 

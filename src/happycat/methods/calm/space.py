@@ -1,4 +1,4 @@
-"""A space in which a class is a direction: principal components, whitened by how labelled classes scatter."""
+"""Within-class whitening: a space in which a class is a direction, from principal components of labelled features."""
 
 from __future__ import annotations
 
