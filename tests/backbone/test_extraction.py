@@ -1,4 +1,4 @@
-"""Feature extraction: the same backbone in another precision, and pictures that were replaced."""
+"""Feature extraction: which backbone it was, what is kept of it, and that features are those of stored tokens."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from happycat.backbone import points
 from happycat.backbone.config import BackboneConfig
-from happycat.backbone.extraction import CENTRE, FeatureExtractor
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor
+from happycat.backbone.store import FeatureStore, Recipe, TokenStore
 from happycat.backbone.tail import Tail
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
-from happycat.images.pictures import ArrayPictures, FilePictures
+from happycat.base.errors import InputError
+from happycat.images.corruptions import CorruptedPictures
+from happycat.images.pictures import ArrayPictures, FilePictures, Subset
 from happycat.learning.batches import StoredViews
 from tests.helpers.runs import small_vit
 
 NAME = "vit_tiny_patch16_224"
+PLAN = ViewPlan(image_size=16)
 
 
 @pytest.fixture(scope="module")
@@ -31,52 +35,195 @@ def weights(tmp_path_factory):
     return path
 
 
-def test_a_backbone_is_itself_in_any_precision(weights, tmp_path):
-    one, two = (
-        FeatureExtractor.of(BackboneConfig(name=NAME, weights=weights, image_size=32, precision=p, device="cpu"))
-        for p in ("fp32", "bf16")
-    )
+def tiny(weights, **changes) -> FeatureExtractor:
+    values = {"image_size": 32, "precision": "fp32", "device": "cpu", **changes}
+    return FeatureExtractor.of(BackboneConfig(name=NAME, weights=weights, **values), workers=0)
+
+
+def small() -> FeatureExtractor:
+    model = small_vit()
+    tail = Tail(model)
+    return FeatureExtractor(Trunk(model, "small", (0.5,) * 3, (0.5,) * 3), tail, PLAN, 0)
+
+
+def noise(number) -> ArrayPictures:
+    return ArrayPictures(np.random.default_rng(0).integers(0, 256, (number, 20, 24, 3), dtype=np.uint8))
+
+
+# Fingerprint
+
+
+def test_a_backbone_is_itself_in_any_precision(weights):
+    one, two = (tiny(weights, precision=precision) for precision in ("fp32", "bf16"))
     assert one.fingerprint() == two.fingerprint()
-    other = tmp_path / "other.safetensors"
-    save_file({k: v + 0.01 for k, v in timm.create_model(NAME, num_classes=0).state_dict().items()}, other)
-    assert (
-        FeatureExtractor.of(BackboneConfig(name=NAME, weights=other, image_size=32, device="cpu")).fingerprint()
-        != one.fingerprint()
-    )
-    assert (
-        FeatureExtractor.of(BackboneConfig(name=NAME, weights=weights, image_size=48, device="cpu")).fingerprint()
-        != one.fingerprint()
-    )
+    assert one.trunk.fingerprint() != two.trunk.fingerprint()  # what it computes is not the same
+    assert one.recipe(noise(2)) != two.recipe(noise(2))
+    two.trunk.freeze()  # once more
+    assert one.fingerprint() == two.fingerprint()
+    assert tiny(weights, image_size=48).fingerprint() != one.fingerprint()
 
 
-def test_what_is_kept_is_used_unless_the_picture_was_replaced(weights, tmp_path, monkeypatch):
-    extractor = FeatureExtractor.of(
-        BackboneConfig(name=NAME, weights=weights, image_size=32, precision="fp32", device="cpu"), workers=0
-    )
-    path = tmp_path / "a.png"
-    Image.fromarray(np.full((40, 40, 3), 90, np.uint8)).save(path)
-    pictures, calls = FilePictures(tmp_path, ["a.png"]), []
-    features = FeatureExtractor._features
-    monkeypatch.setattr(FeatureExtractor, "_features", lambda *a: calls.append(1) or features(*a))
-    first = extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "kept")
-    assert torch.equal(extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "kept"), first)
-    assert len(calls) == 1
-    Image.fromarray(np.full((40, 40, 3), 200, np.uint8)).save(path)
-    os.utime(path, ns=(1, 1))
-    assert not torch.equal(extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "kept"), first)
-    assert len(calls) == 2
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "name", ["patch_embed.proj.bias", "blocks.0.attn.qkv.weight", "blocks.11.mlp.fc1.bias", "norm.bias"]
+)
+def test_the_fingerprint_covers_all_weights(weights, tmp_path, name, precision):
+    state, other = load_file(weights), tmp_path / "other.safetensors"
+    value = state[name].view(-1)
+    value[-1] += 2**-20 * (value[-1].abs() + 1e-3)  # too little to be seen in bf16
+    save_file(state, other)
+    assert tiny(other, precision=precision).fingerprint() != tiny(weights, precision=precision).fingerprint()
+
+
+def test_a_backbone_that_was_trained_since_has_another_fingerprint():
+    extractor = FeatureExtractor.of(BackboneConfig(name="scratch_vit", device="cpu"))
+    before = extractor.fingerprint()
+    with torch.no_grad():
+        extractor.trunk.model.cls_token += 1
+    assert extractor.fingerprint() != before
+
+
+# To the bit
 
 
 @pytest.mark.parametrize("number", [11, 300])
-def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number):
-    model = small_vit()
-    tail, plan = Tail(model), ViewPlan(image_size=16)
-    trunk = Trunk(model, "small", (0.5,) * 3, (0.5,) * 3)
-    pictures = ArrayPictures(np.random.default_rng(0).integers(0, 256, (number, 20, 24, 3), dtype=np.uint8))
-    store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, 2))
-    store.fill(trunk, pictures, plan, 0, lambda _: None)
-    told = []
-    found = FeatureExtractor(trunk, tail, plan, 0).extract(pictures, ("centre", "1", "2"), told.append)
+@pytest.mark.parametrize("cached", [False, True])
+def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number, cached):
+    extractor, pictures, told = small(), noise(number), []
+    trunk, tail = extractor.trunk, extractor.tail
+    store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, PLAN, 2))
+    store.fill(trunk, pictures, PLAN, 0, lambda _: None)
+    found = extractor.extract(pictures, VIEWS, told.append, tmp_path if cached else None)
     assert torch.equal(found, StoredViews(store, torch.device("cpu")).every(tail, 2))
     assert sum(told) == number
     assert max(told) <= 21  # of 64 views that go through the trunk at once
+    exact = tail(trunk(PLAN.centre(PLAN.resized(pictures.read(0)))[None]))
+    assert not torch.equal(found[0, 0], exact[0])  # it is rounded in between
+    torch.testing.assert_close(found[0, 0], exact[0], atol=2e-2, rtol=2e-2)
+
+
+def test_no_pictures_have_no_features():
+    assert small().extract(Subset(noise(2), []), CENTRE).shape == (0, 1, 24)
+
+
+# What is kept
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How many pictures of three views went through the trunk; `stop` calls Ctrl-C after so many batches."""
+    through = FeatureExtractor._through_trunk
+
+    class Counted:
+        pictures, batches, stop = 0, 0, None
+
+    def count(self, views):
+        if Counted.batches == Counted.stop:
+            Counted.stop = None
+            raise KeyboardInterrupt
+        Counted.batches += 1
+        Counted.pictures += len(views) // 3
+        return through(self, views)
+
+    monkeypatch.setattr(FeatureExtractor, "_through_trunk", count)
+    return Counted
+
+
+@pytest.mark.parametrize(("number", "batches"), [(60, 1), (300, 3), (300, 7), (300, 14)])
+def test_finished_embeddings_are_kept_at_any_size(tmp_path, counted, number, batches):
+    pictures, told = noise(number), []
+    whole = small().extract(pictures)
+    counted.pictures, counted.batches, counted.stop = 0, 0, batches
+    with pytest.raises(KeyboardInterrupt):
+        small().extract(pictures, cache_dir=tmp_path)
+    assert counted.pictures == 21 * batches
+    assert torch.equal(small().extract(pictures, VIEWS, told.append, tmp_path), whole)
+    assert counted.pictures == number
+    assert told[0] == 21 * batches
+    assert sum(told) == number
+    assert not list(tmp_path.glob("*/waiting*"))
+
+
+def test_a_kill_costs_seconds_only(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(points, "POINT_SECONDS", -1)
+    keep, pictures = FeatureStore._keep, noise(200)
+    whole, counted.batches = small().extract(pictures), 0
+
+    def killed(self, waiting, appender):
+        if counted.batches == 8:
+            monkeypatch.setattr(FeatureStore, "_keep", lambda *_: None)  # a kill does not wait for anything
+            raise KeyboardInterrupt
+        keep(self, waiting, appender)
+
+    monkeypatch.setattr(FeatureStore, "_keep", killed)
+    with pytest.raises(KeyboardInterrupt):
+        small().extract(pictures, cache_dir=tmp_path)
+    counted.pictures = 0
+    assert torch.equal(small().extract(pictures, cache_dir=tmp_path), whole)
+    assert counted.pictures <= 200 - 6 * 21
+
+
+@pytest.mark.parametrize("which", ["features.bin", "waiting.safetensors"])
+def test_damaged_features_are_extracted_again(tmp_path, counted, which):
+    pictures = noise(150)
+    whole, counted.batches = small().extract(pictures), 0
+    counted.stop = 7
+    with pytest.raises(KeyboardInterrupt):
+        small().extract(pictures, cache_dir=tmp_path)
+    path = next(tmp_path.glob(f"*/{which}"))
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert torch.equal(small().extract(pictures, cache_dir=tmp_path), whole)
+    assert torch.equal(small().extract(pictures, cache_dir=tmp_path), whole)
+
+
+def test_what_is_kept_is_used_unless_a_picture_was_replaced(tmp_path, counted):
+    path, kept = tmp_path / "a.png", tmp_path / "kept"
+    Image.fromarray(np.full((40, 40, 3), 90, np.uint8)).save(path)
+    first = small().extract(FilePictures(tmp_path, ["a.png"]), VIEWS, cache_dir=kept)
+    assert torch.equal(small().extract(FilePictures(tmp_path, ["a.png"]), VIEWS, cache_dir=kept), first)
+    assert counted.batches == 1
+    Image.fromarray(np.full((40, 40, 3), 200, np.uint8)).save(path)
+    assert not torch.equal(small().extract(FilePictures(tmp_path, ["a.png"]), VIEWS, cache_dir=kept), first)
+    assert counted.batches == 2
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda p: p, lambda p: Subset(p, ["a.png"]), lambda p: CorruptedPictures(p, "fog", 1)]
+)
+def test_the_key_of_tokens_and_features_covers_the_files_size_and_time(tmp_path, wrap):
+    extractor, path = small(), tmp_path / "a.png"
+
+    def keys():
+        pictures = wrap(FilePictures(tmp_path, ["a.png"]))
+        tokens = Recipe.of(extractor.trunk, "a", pictures, PLAN, 2)
+        assert tokens.name != extractor.recipe(pictures).name
+        return tokens.name, extractor.recipe(pictures).name
+
+    path.write_bytes(b"12")
+    os.utime(path, ns=(5, 5))
+    first = keys()
+    assert keys() == first
+    os.utime(path, ns=(5, 6))
+    later = keys()
+    path.write_bytes(b"123")
+    os.utime(path, ns=(5, 5))
+    longer = keys()
+    assert len({*first, *later, *longer}) == 6
+
+
+def test_a_file_that_has_gone_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"none\.png cannot be read") as caught:
+        small().recipe(FilePictures(tmp_path, ["none.png"]))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_key_of_a_run_stays_when_a_file_is_touched_under_way(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(b"12")
+    pictures = FilePictures(tmp_path, ["a.png"])
+    before = pictures.digest()
+    path.write_bytes(b"123")
+    assert pictures.digest() == before  # or its tokens would never be found, and deleted

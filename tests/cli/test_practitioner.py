@@ -194,21 +194,22 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
 
 
 def test_a_discovery_that_is_killed_leaves_the_model_and_goes_on(story, model, monkeypatch):
-    before, described = model.read_bytes(), []
-    features = extraction.FeatureExtractor._features
+    before, seen = model.read_bytes(), []
+    through = extraction.FeatureExtractor._through_trunk
 
-    def slowly(self, pictures, views):
-        described.append(len(pictures))
-        if len(described) == 2:
+    def slowly(self, views):
+        if len(seen) == 5 and sum(seen) == 105:
+            seen.append(0)
             raise KeyboardInterrupt
-        return features(self, pictures, views)
+        seen.append(len(views) // 3)
+        return through(self, views)
 
-    monkeypatch.setattr(extraction, "CHUNK", 100)
-    monkeypatch.setattr(extraction.FeatureExtractor, "_features", slowly)
+    monkeypatch.setattr(extraction.FeatureExtractor, "_through_trunk", slowly)
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 130
+    assert sum(seen) == 105
     assert model.read_bytes() == before
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
-    assert sum(described) == 100 + 100 + 160  # what was done was not done again
+    assert sum(seen) == 260  # what was done was not done again
     assert not list(model.parent.glob(".*.kept"))
 
 

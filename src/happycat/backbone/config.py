@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from timm.models.vision_transformer import VisionTransformer
 
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.scratch import SCRATCH, scratch_model
-from happycat.backbone.tail import Tail
+from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
-from happycat.backbone.weights import load_model
+from happycat.backbone.weights import check_model, create_model, has_tail, pretrained_config, with_weights
 from happycat.base.allocator import keep_freed_memory
 from happycat.base.config import Checked, choice, setting
 from happycat.base.errors import InputError
@@ -24,7 +26,7 @@ PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
 class BackboneConfig(Checked):
     """A backbone by name, its weights, and how it is run."""
 
-    name: str = setting("", "a timm ViT (`happycat list`)")
+    name: str = setting("", "a timm model; one that is tuned is a ViT with a class token")
     weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
     image_size: int | None = setting(None, "pixels a side of a view [the backbone's]", 1)
     precision: str | None = choice(None, tuple(PRECISIONS), "arithmetic of the trunk [the fastest]")
@@ -43,21 +45,56 @@ class Backbone(NamedTuple):
     tail: Tail
 
 
+class FeatureBackbone(NamedTuple):
+    """A backbone that is used for its features alone: trunk and tail of a ViT, or a whole model without a tail."""
+
+    trunk: Trunk | PooledBackbone
+    tail: Tail | Vectors
+
+
 def build(config: BackboneConfig, seed: int = 0) -> Backbone:
-    """The backbone on its device; `seed` draws the first weights of one that is trained from scratch."""
+    """The backbone on its device; `seed` draws the first weights of one that is trained from scratch.
+
+    A model without a class token that could be tuned is refused: see `build_for_features`.
+    """
     keep_freed_memory()
     device = choose_device(config.device)
     if config.from_scratch:
-        if config.weights is not None:
-            raise InputError(f"{config.name} is trained from scratch: weights have no meaning for it")
-        model = scratch_model(config.name, config.image_size, seeded(seed, "scratch"))
-        mean, std, precision = (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), torch.float32
-    else:
-        model = load_model(config.name, config.weights, config.image_size)
-        mean, std = model.pretrained_cfg["mean"], model.pretrained_cfg["std"]
-        precision = choose_precision(config.precision, device)
-    tail = Tail(model)
-    return Backbone(Trunk(model, config.name, mean, std, precision).to(device), tail.to(device))
+        return _from_scratch(config, device, seed)
+    return _pretrained(config, check_model(create_model(config.name, config.image_size), config.name), device)
+
+
+def build_for_features(config: BackboneConfig, seed: int = 0) -> FeatureBackbone:
+    """Any timm model on its device, to extract features with; a ViT that `build` takes comes as from there."""
+    keep_freed_memory()
+    device = choose_device(config.device)
+    if config.from_scratch:
+        return FeatureBackbone(*_from_scratch(config, device, seed))
+    model = create_model(config.name, config.image_size)
+    if has_tail(model):
+        return FeatureBackbone(*_pretrained(config, check_model(model, config.name), device))
+    about, precision = pretrained_config(model), choose_precision(config.precision, device)
+    size = config.image_size or about["input_size"][-1]
+    pooled = PooledBackbone(model, config.name, about["mean"], about["std"], size, precision)
+    # Only now: a size that the model cannot take is said before weights are fetched.
+    pooled.model = with_weights(model, config.name, config.weights, config.image_size)
+    pooled.freeze()
+    return FeatureBackbone(pooled.to(device), Vectors(pooled.dim))
+
+
+def _from_scratch(config: BackboneConfig, device: torch.device, seed: int) -> Backbone:
+    if config.weights is not None:
+        raise InputError(f"{config.name} is trained from scratch: weights have no meaning for it")
+    model = scratch_model(config.name, config.image_size, seeded(seed, "scratch"))
+    tail, half = Tail(model), (0.5, 0.5, 0.5)
+    return Backbone(Trunk(model, config.name, half, half).to(device), tail.to(device))
+
+
+def _pretrained(config: BackboneConfig, model: VisionTransformer, device: torch.device) -> Backbone:
+    model = check_model(with_weights(model, config.name, config.weights, config.image_size), config.name)
+    tail, about = Tail(model), pretrained_config(model)
+    precision = choose_precision(config.precision, device)
+    return Backbone(Trunk(model, config.name, about["mean"], about["std"], precision).to(device), tail.to(device))
 
 
 def choose_device(name: str) -> torch.device:

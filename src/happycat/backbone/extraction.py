@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from happycat.backbone.config import BackboneConfig, build
+from happycat.backbone.config import BackboneConfig, build_for_features
+from happycat.backbone.fingerprint import fingerprint
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.scratch import SCRATCH
-from happycat.backbone.store import TRUNK_BATCH
-from happycat.backbone.tail import Tail
+from happycat.backbone.store import FeatureStore, Recipe, Waiting, batch_of
+from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
-from happycat.base.disk import replacing
 from happycat.base.progress import Advance, nobody
-from happycat.images.pictures import Pictures, Subset
+from happycat.images.pictures import Pictures
 
 CENTRE = ("centre",)
 VIEWS = ("centre", "1", "2")
-BATCH = 128  # pictures that go through the tail at once
-CHUNK = 256  # pictures that a kill can cost at most
+BLOCK = 128  # pictures that go through the tail at once
 
 
 class FeatureExtractor:
-    """A backbone, and how views are cut for it."""
+    """A backbone, and how views are cut for it.
 
-    def __init__(self, trunk: Trunk, tail: Tail, plan: ViewPlan, workers: int):
+    The backbone is a ViT's trunk and its tail; or a whole `PooledBackbone`, whose output are features already and
+    whose tail is `Vectors`.
+    """
+
+    def __init__(self, trunk: Trunk | PooledBackbone, tail: Tail | Vectors, plan: ViewPlan, workers: int):
         self.trunk, self.tail, self.plan, self.workers = trunk, tail.requires_grad_(False), plan, workers
+        self._fingerprint: str | None = None
 
     @classmethod
     def of(
         cls, config: BackboneConfig, *, workers: int | None = None, mirror: bool = True, seed: int = 0
     ) -> FeatureExtractor:
-        trunk, tail = build(config, seed)
+        """The extractor with that backbone, any timm model; `seed` draws the weights of one from scratch."""
+        trunk, tail = build_for_features(config, seed)
         workers = 0 if config.from_scratch else DEFAULT_WORKERS if workers is None else workers
         return cls(trunk, tail, ViewPlan(image_size=trunk.image_size, mirror=mirror), workers)
 
@@ -47,23 +50,31 @@ class FeatureExtractor:
         return self.tail.dim
 
     @property
+    def image_size(self) -> int:
+        return self.trunk.image_size
+
+    @property
     def from_scratch(self) -> bool:
         return self.trunk.name in SCRATCH
 
+    @property
+    def device(self) -> torch.device:
+        return self.trunk.device
+
     def metadata(self) -> dict:
+        """What a model file says of its backbone."""
         return {
             "backbone": self.trunk.name,
-            "image_size": self.trunk.image_size,
+            "image_size": self.image_size,
             "mirror": self.plan.mirror,
             "fingerprint": self.fingerprint(),
         }
 
     def fingerprint(self) -> str:
-        """Tells this backbone from any other, in whatever precision the trunk runs: the tail's weights do."""
-        digest = hashlib.sha256(json.dumps([self.trunk.name, self.trunk.image_size]).encode())
-        for name, tensor in sorted(self.tail.state_dict().items()):
-            digest.update(name.encode() + tensor.contiguous().cpu().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()[:16]
+        """Sixteen hex digits that tell this backbone from any other by all of its weights, in whatever precision."""
+        if self._fingerprint is None or self.from_scratch:  # one from scratch may have been trained since
+            self._fingerprint = fingerprint([self.trunk.weights_fingerprint()], self.tail.state_dict())
+        return self._fingerprint
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights that a model has to carry along: those of a backbone that nobody else has."""
@@ -73,24 +84,28 @@ class FeatureExtractor:
         return {part + name: value for part, module in parts for name, value in module.state_dict().items()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
+        """Take the weights that a model carried along."""
         for part, module in (("trunk.", self.trunk.model), ("tail.", self.tail)):
             own = {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
             module.load_state_dict(own)
 
-    @property
-    def device(self) -> torch.device:
-        return self.trunk.mean.device
-
     @torch.inference_mode()
     def seconds(self, views: int) -> float:
         """About how long so many views take, from a few that are timed."""
-        some = torch.zeros(4, 3, self.trunk.image_size, self.trunk.image_size, dtype=torch.uint8, device=self.device)
+        some = torch.zeros(4, 3, self.image_size, self.image_size, dtype=torch.uint8, device=self.device)
         self.trunk(some[:1])
         started = time.monotonic()
         self.tail(self.trunk(some)).sum().item()
         return (time.monotonic() - started) / len(some) * views
 
-    @torch.inference_mode()
+    def recipe(self, pictures: Pictures, views: tuple[str, ...] = VIEWS) -> Recipe:
+        """The key of the pictures' features in a store, which also says how many bytes they take."""
+        return Recipe.of_features(self.trunk, self.fingerprint(), pictures, self.plan, views, self.dim)
+
+    def store(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> FeatureStore:
+        """Where `extract` keeps the pictures' features in that folder."""
+        return FeatureStore(cache_dir, self.recipe(pictures, views))
+
     def extract(
         self,
         pictures: Pictures,
@@ -103,40 +118,43 @@ class FeatureExtractor:
         They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
         in the folder `cache_dir`, if there is one, and taken from there the next time.
         """
-        precision = str(self.trunk.precision)
-        told, chunks = json.dumps([self.fingerprint(), precision, asdict(self.plan), views, pictures.source]), []
-        for start in range(0, len(pictures), CHUNK):
-            some = Subset(pictures, list(pictures.keys[start : start + CHUNK]))
-            stamps = [some.stamp(i) for i in range(len(some))] if cache_dir else []
-            name = hashlib.sha256(json.dumps([told, start, some.keys, stamps]).encode()).hexdigest()[:16]
-            file = cache_dir and cache_dir / f"{name}.safetensors"
-            if file and file.exists():
-                chunks.append(load_file(file)["features"])
-                advance(len(some))
-            else:
-                chunks.append(self._features(pictures, views, start, start + len(some), advance))
-                if file:
-                    with replacing(file) as temporary:
-                        save_file({"features": chunks[-1].clone()}, temporary)
-        return torch.cat(chunks).clone()
+        if cache_dir is not None:
+            store = self.store(pictures, views, cache_dir)
+            return store.fill(lambda waiting: self._features(pictures, views, waiting, advance), advance)
+        blocks = list(self._features(pictures, views, Waiting(0), advance))
+        return torch.cat([torch.empty(0, len(views), self.dim), *blocks])
 
-    def _features(self, pictures: Pictures, views: tuple[str, ...], start: int, stop: int, advance: Advance) -> Tensor:
-        """Features of the pictures from `start` to `stop`.
+    def _features(
+        self, pictures: Pictures, views: tuple[str, ...], waiting: Waiting, advance: Advance
+    ) -> Iterator[Tensor]:
+        """The features (n, V, D) of the pictures that follow what waits, block by block; n is 0 while one fills.
 
         The last bits of a matrix product depend on how many rows go in together: the trunk is given the batches
         of a token store, the tail those of `StoredViews`, and the tokens are rounded as they would be on disk.
         """
-        step = max(1, TRUNK_BATCH // len(views))
-        order = range(start // step * step, min(len(pictures), -(-stop // step) * step))
-        batches = [list(order[i : i + step]) for i in range(0, len(order), step)]
-        said = []
+        number, step, block = len(views), batch_of(len(views)), BLOCK * len(views)
+        begun = waiting.first + len(waiting) // number
+        starts = range(begun // step * step, len(pictures), step)
+        batches = [list(range(start, min(start + step, len(pictures)))) for start in starts]
+        waiting.rows = tuple(rows.to(self.device) for rows in waiting.rows)
         for batch, cut in zip(
             batches, view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers), strict=True
         ):
-            tokens = self.trunk(cut.to(self.device).flatten(0, 1))
-            wanted = slice(max(0, start - batch[0]) * len(views), (stop - batch[0]) * len(views))
-            said.append(Tokens(tokens.normalised[wanted].bfloat16(), tokens.cls[wanted]))
-            advance(len(said[-1].cls) // len(views))
-        normalised, cls = (torch.cat(part).split(BATCH * len(views)) for part in zip(*said, strict=True))
-        table = [self.tail(Tokens(*block)) for block in zip(normalised, cls, strict=True)]
-        return torch.cat(table).unflatten(0, (stop - start, len(views))).cpu()
+            known = max(0, begun - batch[0])  # pictures of the first batch that were done before
+            said = tuple(rows[known * number :] for rows in self._through_trunk(cut.flatten(0, 1)))
+            rows = tuple(map(torch.cat, zip(waiting.rows, said, strict=True))) if waiting else said
+            full = len(rows[0]) if batch is batches[-1] else len(rows[0]) // block * block
+            starts = range(0, full, block)
+            features = [self._through_tail(tuple(r[i : min(i + block, full)] for r in rows)) for i in starts]
+            waiting.first, waiting.rows = waiting.first + full // number, tuple(r[full:] for r in rows)
+            yield torch.cat([torch.empty(0, self.dim), *features]).unflatten(0, (full // number, number))
+            advance(len(batch) - known)
+
+    @torch.inference_mode()
+    def _through_trunk(self, views: Tensor) -> tuple[Tensor, ...]:
+        said = self.trunk(views.to(self.device, non_blocking=True))
+        return tuple(said.rounded()) if isinstance(said, Tokens) else (said,)
+
+    @torch.inference_mode()
+    def _through_tail(self, rows: tuple[Tensor, ...]) -> Tensor:
+        return self.tail(Tokens(*rows) if len(rows) == 2 else rows[0]).cpu()

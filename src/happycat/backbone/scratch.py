@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import torch
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
+from torch import Tensor, nn
 
 from happycat.base.errors import InputError
 
@@ -13,13 +15,13 @@ SCRATCH = {"scratch_vit": {"patch_size": 4, "embed_dim": 64, "depth": 4, "num_he
 
 def scratch_model(name: str, image_size: int | None, generator: torch.Generator) -> VisionTransformer:
     """A small ViT with fresh weights drawn from `generator`."""
-    shape = dict(SCRATCH[name])
+    shape: dict[str, Any] = dict(SCRATCH[name])
     shape["img_size"] = image_size or shape["img_size"]
     if shape["img_size"] % shape["patch_size"]:
         raise InputError(f"image size {shape['img_size']} is not a multiple of {name}'s patch of {shape['patch_size']}")
     model = VisionTransformer(num_classes=0, weight_init="skip", **shape)
     initialise(model, generator)
-    for tensor in (model.cls_token, model.pos_embed):
+    for tensor in (cast(Tensor, model.cls_token), cast(Tensor, model.pos_embed)):
         nn.init.trunc_normal_(tensor, std=0.02, generator=generator)
     return model
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+from typing import cast
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
+from timm.layers import Attention
+from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -27,22 +29,25 @@ class Tail(nn.Module):
     This is exact: values and gradients are those of the whole block. The parameters are timm's own.
     """
 
+    block: Block
+    norm: nn.LayerNorm
+
     def __init__(self, model: VisionTransformer):
         super().__init__()
-        self.block = copy.deepcopy(model.blocks[-1])
-        self.norm = copy.deepcopy(model.norm).requires_grad_(False)
+        self.block = cast(Block, copy.deepcopy(model.blocks[-1]))
+        self.norm = cast(nn.LayerNorm, copy.deepcopy(model.norm)).requires_grad_(False)
         self.dim = model.embed_dim
 
     def forward(self, tokens: Tokens) -> Tensor:
         block = self.block
         cls = tokens.cls.float()
-        x = cls + block.ls1(block.attn.proj(self._attend(tokens.normalised.float())))
+        x = cls + block.ls1(cast(Attention, block.attn).proj(self._attend(tokens.normalised.float())))
         x = x + block.ls2(block.mlp(block.norm2(x)))
         return self.norm(x)
 
     def _attend(self, x: Tensor) -> Tensor:
         """The heads' outputs for the class token, side by side, (B, D); x is (B, N, D)."""
-        attention, norm = self.block.attn, self.block.norm1
+        attention, norm = cast(Attention, self.block.attn), cast(nn.LayerNorm, self.block.norm1)
         batch, _, dim = x.shape
         heads = attention.num_heads
         w_q, w_k, w_v = attention.qkv.weight.chunk(3)

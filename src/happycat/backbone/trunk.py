@@ -1,14 +1,15 @@
-"""The trunk, the frozen part of a timm ViT: everything before the last block; and its fingerprint."""
+"""The trunk, the frozen part of a timm ViT: everything before the last block."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
+
+from happycat.backbone.frozen import Frozen
 
 CACHED_TOKENS = 1600  # twice as many cost a CPU with 32 MB of cache a tenth of its speed
 
@@ -26,33 +27,52 @@ class Tokens(NamedTuple):
     def to(self, device: torch.device) -> Tokens:
         return Tokens(self.normalised.to(device), self.cls.to(device))
 
+    def rounded(self) -> Tokens:
+        """The tokens as a store on disk gives them back: in bf16."""
+        return Tokens(self.normalised.to(torch.bfloat16), self.cls.float())
 
-class Trunk(nn.Module):
+
+class Trunk(Frozen):
     """A ViT without its last block: (B, 3, S, S) uint8 views in, `Tokens` out."""
 
-    def __init__(self, model: VisionTransformer, name: str, mean, std, precision: torch.dtype = torch.float32):
-        super().__init__()
-        self.name = name
-        self.image_size = model.patch_embed.img_size[0]
+    model: VisionTransformer
+
+    def __init__(
+        self,
+        model: VisionTransformer,
+        name: str,
+        mean: Sequence[float],
+        std: Sequence[float],
+        precision: torch.dtype = torch.float32,
+    ):
+        super().__init__(model, name, mean, std, cast("tuple[int, int]", model.patch_embed.img_size)[0], precision)
         self.dim = model.embed_dim
         self.num_tokens = model.patch_embed.num_patches + model.num_prefix_tokens
-        self.epsilon = model.blocks[-1].norm1.eps
-        self.precision = precision
-        self.model = model
+        self.epsilon = cast(nn.LayerNorm, model.blocks[-1].norm1).eps
         model.blocks, model.norm, model.head = model.blocks[:-1], nn.Identity(), nn.Identity()
-        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1) * 255, persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(3, 1, 1) * 255, persistent=False)
+        self._before_cast: str | None = None
         self.freeze()
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.model.parameters()).dtype
 
     def freeze(self) -> None:
         """No gradient from now on, and the numbers in the trunk's precision."""
         self.requires_grad_(False).eval()
+        if self.precision != self._dtype == torch.float32:
+            self._before_cast = super().weights_fingerprint()
         self.model.to(self.precision)
 
     def thaw(self) -> None:
         """Let Stage-0 train it, in full precision (backbones from scratch only)."""
         self.model.float()
         self.requires_grad_(True)
+        self._before_cast = None
+
+    def weights_fingerprint(self) -> str:
+        """Sixteen hex digits of the weights as they were before they were cast to the trunk's precision."""
+        return self._before_cast or super().weights_fingerprint()
 
     def forward(self, views: Tensor) -> Tokens:
         parts = [self.at_once(part) for part in views.split(self.views_at_once(len(views)))]
@@ -60,19 +80,9 @@ class Trunk(nn.Module):
 
     def views_at_once(self, number: int) -> int:
         """How many of so many views go through together: on a CPU, as many as leave the activations in the cache."""
-        return max(1, CACHED_TOKENS // self.num_tokens) if self.mean.device.type == "cpu" else number
+        return max(1, CACHED_TOKENS // self.num_tokens) if self.device.type == "cpu" else number
 
     def at_once(self, views: Tensor) -> Tokens:
         """All of the views together."""
-        x = (views.float() - self.mean) / self.std
-        x = self.model.forward_features(x.to(next(self.model.parameters()).dtype)).float()
+        x = self.model.forward_features(self.normalised_pixels(views).to(self._dtype)).float()
         return Tokens(nn.functional.layer_norm(x, (self.dim,), eps=self.epsilon), x[:, 0])
-
-    def fingerprint(self) -> str:
-        """Sixteen hex digits that change when anything that shapes the tokens changes."""
-        about = [self.name, self.image_size, self.mean.tolist(), self.std.tolist(), str(self.precision)]
-        digest = hashlib.sha256(json.dumps(about).encode())
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.contiguous().cpu().view(torch.uint8).numpy())
-        return digest.hexdigest()[:16]

@@ -89,4 +89,4 @@ def view_loader(dataset: ViewDataset, batches: list[list[int]], workers: int) ->
 def _collate(items: list[Tensor | HappycatError]) -> Tensor | HappycatError:
     """The views as one tensor; or, as a value, the first error: raised in a worker it would lose its one line."""
     errors = [item for item in items if isinstance(item, HappycatError)]
-    return errors[0] if errors else torch.stack(items)
+    return errors[0] if errors else torch.stack([item for item in items if isinstance(item, Tensor)])

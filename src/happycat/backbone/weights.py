@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
+import sys
 from pathlib import Path
+from typing import Any, cast
 
 import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.layers import Attention
-from timm.models.vision_transformer import Block, VisionTransformer, checkpoint_filter_fn
+from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from happycat.base.errors import InputError, WeightsError
@@ -22,73 +25,124 @@ TESTED = {
     "vit_base_patch14_reg4_dinov2.lvd142m": "DINOv2 ViT-B/14 with registers",
     "vit_base_patch16_clip_quickgelu_224.openai": "CLIP ViT-B/16 (pre-norm, quick-GELU)",
     "deit_small_patch16_224.fb_in1k": "DeiT ViT-S/16",
-    "scratch_vit": "a small ViT for small pictures, trained from nothing at Stage-0",
+    "scratch_vit": "a small ViT for small pictures, trained from scratch at Stage-0",
 }
 
 
 def load_model(name: str, weights: Path | None = None, image_size: int | None = None) -> VisionTransformer:
-    """The timm ViT of that name with its weights, position embeddings interpolated to the image size.
+    """The timm ViT of that name with its weights; refused, before weights are read, if its tail cannot be tuned."""
+    model = check_model(create_model(name, image_size), name)
+    return cast(VisionTransformer, with_weights(model, name, weights, image_size))
+
+
+def with_weights(model: nn.Module, name: str, weights: Path | None, image_size: int | None) -> nn.Module:
+    """The model with its weights, position embeddings interpolated to the image size.
 
     Weights come from `weights` (safetensors or a plain state dict), else from the hub. Nothing is executed.
     """
-    model = create_model(name, pretrained=weights is None, image_size=image_size)
-    check_model(model, name)
-    if weights is not None:
-        state = read_weights(weights)
-        try:
-            state = checkpoint_filter_fn(state, model)
-            missing, _ = model.load_state_dict(state, strict=False)
-        except (RuntimeError, KeyError, ValueError, AttributeError, IndexError) as error:
-            reason = str(error).strip().splitlines()[-1].strip()
-            raise WeightsError(f"the weights in {weights} do not fit {name}: {reason}") from error
-        if missing:
-            raise WeightsError(
-                f"the weights in {weights} do not fit {name}: {len(missing)} tensors are missing, first {missing[0]}"
-            )
+    if weights is None:
+        return _fetched(name, image_size)
+    state = read_weights(weights)
+    try:
+        missing, _ = model.load_state_dict(_timms_names(state, model), strict=False)
+    except (RuntimeError, KeyError, ValueError, AttributeError, IndexError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise WeightsError(f"the weights in {weights} do not fit {name}: {reason}") from error
+    if missing:
+        raise WeightsError(
+            f"the weights in {weights} do not fit {name}: {len(missing)} tensors are missing, first {missing[0]}"
+        )
     return model
 
 
-def create_model(name: str, pretrained: bool, image_size: int | None) -> nn.Module:
-    """timm's model of that name, or one clear line on why it cannot be had."""
-    size = {} if image_size is None else {"img_size": image_size}
+def _timms_names(state: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """The weights as the model names and shapes them, by the filter that timm has for its family, if it has one."""
+    family = sys.modules[type(model).__module__]
+    convert = getattr(family, "checkpoint_filter_fn", None)
+    return state if convert is None else convert(state, model)
+
+
+def create_model(name: str, image_size: int | None) -> nn.Module:
+    """timm's model of that name without its classifier, not trained; or one clear line on why it cannot be had."""
     if not timm.is_model(name):
-        raise InputError(f"timm has no backbone {name!r}; `happycat list` shows tested ones")
-    if pretrained and not timm.is_model_pretrained(name):
-        raise WeightsError(f"the hub has no weights for {name}; give them with --weights FILE")
+        near = difflib.get_close_matches(name, timm.list_models(), 3, cutoff=0.8) or list(TESTED)[:3]
+        raise InputError(f"timm has no backbone {name!r}; take, for example, {' or '.join(near)}")
+    try:
+        size = _size(name, image_size)
+    except RuntimeError as error:  # a tag that timm does not know
+        raise WeightsError(f"timm has no weights for {name}; drop the tag and give a file with its weights") from error
     try:
         model = timm.create_model(name, pretrained=False, num_classes=0, **size)
     except (TypeError, AssertionError, ValueError, RuntimeError) as error:
-        raise InputError(f"backbone {name} cannot be built for image size {image_size}: {error}") from error
-    patch = getattr(getattr(model, "patch_embed", None), "patch_size", (1, 1))
-    if image_size is not None and (image_size < 1 or any(image_size % p for p in patch)):
-        raise InputError(f"image size {image_size} is not a multiple of {name}'s patch of {patch[0]}")
-    if not pretrained:
-        return model
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"backbone {name} cannot be built for image size {image_size}: {reason}") from error
+    channels = pretrained_config(model)["input_size"][0]
+    if channels != 3:
+        raise InputError(f"backbone {name} takes pictures of {channels} channels, not of red, green and blue")
+    if image_size is not None and isinstance(model, VisionTransformer):
+        patch = model.patch_embed.patch_size
+        if image_size < 1 or any(image_size % p for p in patch):
+            raise InputError(f"image size {image_size} is not a multiple of {name}'s patch of {patch[0]}")
+    return model
+
+
+def _fetched(name: str, image_size: int | None) -> nn.Module:
+    """The model with the hub's weights."""
+    if not timm.is_model_pretrained(name):
+        raise WeightsError(f"the hub has no weights for {name}; give a file with its weights")
     hub = logging.getLogger("huggingface_hub")
     level = hub.level
     hub.setLevel(logging.CRITICAL)  # it would tell of every retry; what came of them is said below
     try:
-        return timm.create_model(name, pretrained=True, num_classes=0, **size)
+        return timm.create_model(name, pretrained=True, num_classes=0, **_size(name, image_size))
     except Exception as error:  # whatever the hub's client raises when it cannot be reached
         raise WeightsError(
             f"the weights of {name} could not be fetched from the hub ({type(error).__name__}); "
-            f"connect to the internet, or give a file with --weights FILE"
+            f"connect to the internet, or give a file with its weights"
         ) from error
     finally:
         hub.setLevel(level)
 
 
-def check_model(model: nn.Module, name: str) -> None:
-    """Refuse a network whose last block cannot be computed for the class token alone."""
+def _size(name: str, image_size: int | None) -> dict[str, Any]:
+    """The argument that sets the image size; a model that takes any, such as a CNN, has none."""
+    about = timm.get_pretrained_cfg(name)
+    free = about is not None and not about.fixed_input_size
+    return {} if image_size is None or free else {"img_size": image_size}
+
+
+def pretrained_config(model: nn.Module) -> dict[str, Any]:
+    """What timm knows of how the weights were trained: `mean` and `std` of the pixels, `input_size`, ..."""
+    return cast("dict[str, Any]", model.pretrained_cfg)
+
+
+def has_tail(model: nn.Module) -> bool:
+    """Whether the last block can be computed, and tuned, for the class token alone."""
+    return _why_no_tail(model) is None
+
+
+def check_model(model: nn.Module, name: str) -> VisionTransformer:
+    """The model, if it has a tail that can be tuned; another is refused."""
+    if reason := _why_no_tail(model):
+        raise InputError(
+            f"backbone {name} has {reason}; methods calm and kmeans take it, others need a timm ViT with a class token"
+        )
+    return cast(VisionTransformer, model)
+
+
+def _why_no_tail(model: nn.Module) -> str | None:
+    """What the model has in place of a tail that can be tuned."""
     if not isinstance(model, VisionTransformer) or getattr(model, "cls_token", None) is None:
-        raise InputError(f"backbone {name} has no class token; use a timm ViT with one (`happycat list`)")
+        return "no class token that could be tuned"
     block = model.blocks[-1]
-    plain = type(block) is Block and type(block.attn) is Attention and isinstance(block.norm1, nn.LayerNorm)
-    extras = [getattr(block.attn, part, None) for part in ("q_norm", "k_norm", "norm", "gate")] if plain else []
-    if not plain or not all(extra is None or isinstance(extra, nn.Identity) for extra in extras):
-        raise InputError(f"the last block of {name} is not a plain ViT block; use another backbone (`happycat list`)")
+    if type(block) is not Block or type(block.attn) is not Attention or not isinstance(block.norm1, nn.LayerNorm):
+        return "a last block that is not a plain ViT block"
+    extras = [getattr(block.attn, part, None) for part in ("q_norm", "k_norm", "norm", "gate")]
+    if not all(extra is None or isinstance(extra, nn.Identity) for extra in extras):
+        return "a last block that is not a plain ViT block"
     if not isinstance(model.norm, nn.LayerNorm):
-        raise InputError(f"backbone {name} pools its patches instead of its class token; use another (`happycat list`)")
+        return "pooled patches in place of a class token"
+    return None
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -96,6 +150,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     path = Path(path)
     if not path.is_file():
         raise WeightsError(f"there is no weights file {path}")
+    state: Any
     try:
         if path.suffix == ".safetensors":
             state = load_file(path)

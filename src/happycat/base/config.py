@@ -12,7 +12,7 @@ def setting(default, text: str, low: float | None = None, high: float | None = N
     return field(default=default, metadata={"help": text, "low": low, "high": high})
 
 
-def choice(default: str, choices: tuple[str, ...], text: str):
+def choice(default: str | None, choices: tuple[str, ...], text: str):
     """A value that is one of several words."""
     return field(default=default, metadata={"help": f"{text}: {' or '.join(choices)}", "choices": choices})
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from happycat.backbone.config import Backbone
+from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor
-from happycat.backbone.store import Recipe, TokenStore, affordable_views
+from happycat.backbone.recipe import Recipe, affordable_views
+from happycat.backbone.store import FeatureStore, TokenStore
 from happycat.backbone.views import ViewPlan
-from happycat.base.disk import storage_errors, write_json
 from happycat.base.progress import Progress
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
@@ -52,7 +48,7 @@ class StageData:
         *,
         images: Images,
         split: Split,
-        backbone: Backbone,
+        backbone: Backbone | FeatureBackbone,
         scratch: bool,
         random_views: int | None,
         config: LoopConfig,
@@ -63,7 +59,7 @@ class StageData:
         self.images, self.split, self.config, self.progress = images, split, config, progress
         self.trunk, self.tail = backbone
         self.scratch, self.random_views = scratch, random_views
-        self.device = self.trunk.mean.device
+        self.device = self.trunk.device
         self.root = config.tokens or folder / "tokens"
         self.plan = ViewPlan(
             image_size=self.trunk.image_size,
@@ -81,6 +77,7 @@ class StageData:
     def settle(self) -> None:
         """Take the backbone as it is now for the one of all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
+        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers)
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -146,13 +143,9 @@ class StageData:
         return self._embedded[stage, random_views]
 
     def _extracted(self, pictures: Subset, title: str, random_views: int) -> VectorViews:
-        views, folder = view_names(random_views), self.feature_folder(pictures)
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", {"trunk": self.fingerprint, "views": views, **asdict(self.plan)})
-        extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers)
         advance = self.progress.step(f"{title}: features", len(pictures))
-        return VectorViews(extractor.extract(pictures, views, advance, folder).to(self.device))
+        features = self.extractor.extract(pictures, view_names(random_views), advance, self.root)
+        return VectorViews(features.to(self.device))
 
     # The test images
 
@@ -182,10 +175,9 @@ class StageData:
         views = views and affordable_views(recipe, views, self.config.cache_gb * 1e9)
         return TokenStore(self.root, recipe(views))
 
-    def feature_folder(self, pictures: Subset) -> Path:
-        """Where the features of these pictures are kept."""
-        told = json.dumps([self.fingerprint, pictures.source, pictures.keys])
-        return self.root / f"features-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    def feature_store(self, pictures: Subset, random_views: int) -> FeatureStore:
+        """The store of these pictures' features, of so many random views and the centre view."""
+        return self.extractor.store(pictures, view_names(random_views), self.root)
 
     def plan_lines(self) -> Iterator[str]:
         """What each stage is served, and the size of what it stores."""
@@ -216,28 +208,31 @@ class StageData:
         for t in range(stages):
             tests = test_pictures(self.images, self.split, t)[0]
             for pictures, views in ((self.pictures(t), self.config.views), (tests, 0)):
-                if self.random_views is not None:
-                    there = (self.feature_folder(pictures) / "recipe.json").exists()
-                    missing += 0 if there else len(pictures) * (min(views, self.random_views) + 1)
-                else:
+                store: TokenStore | FeatureStore
+                if self.random_views is None:
                     store = self.store(pictures, views)
-                    missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
+                else:
+                    store = self.feature_store(pictures, self.random_views if views else 0)
+                missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
         return missing
 
     def forget(self, stage: int) -> None:
         """Delete what a stage has stored of its images."""
+        pictures, embedded = self.pictures(stage), {views for t, views in self._embedded if t == stage}
         self._served = None
         self._embedded.clear()
-        self._delete(self.pictures(stage), self.config.views, self._needs_tokens(stage))
+        if self.config.keep_tokens:
+            return
+        for views in embedded | ({self.random_views} if self.random_views is not None else set()):
+            self.feature_store(pictures, views).delete()
+        if self._needs_tokens(stage) and not self.config.fresh_views:
+            self.store(pictures, self.config.views).delete()
 
     def forget_tests(self) -> None:
         """Delete what is stored of the test images."""
-        for stage in range(self.num_stages):
-            self._delete(test_pictures(self.images, self.split, stage)[0], 0, self.random_views is None)
-
-    def _delete(self, pictures: Subset, views: int, tokens: bool) -> None:
-        if self.config.keep_tokens:
+        if self.config.keep_tokens or (self.random_views is None and self.config.fresh_views):
             return
-        shutil.rmtree(self.feature_folder(pictures), ignore_errors=True)
-        if tokens and not self.config.fresh_views:
-            self.store(pictures, views).delete()
+        for stage in range(self.num_stages):
+            pictures = test_pictures(self.images, self.split, stage)[0]
+            store = self.store(pictures, 0) if self.random_views is None else self.feature_store(pictures, 0)
+            store.delete()

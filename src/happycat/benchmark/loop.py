@@ -103,6 +103,7 @@ class Loop:
         data, method = self.data, self.method
         if self.pretraining is not None:
             self._train(0, training, self._pretrain(self.pretraining, training))
+            data.settle()
         elif data.scratch and self.start is None:
             data.trunk.thaw()  # the method's own Stage-0 trains it
         labelled = data.labelled()

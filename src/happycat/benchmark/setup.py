@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from happycat.backbone.config import BackboneConfig, build
+from happycat.backbone.config import BackboneConfig, build, build_for_features
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.tail import Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
@@ -62,7 +63,8 @@ def prepare(request: Request, progress: Progress) -> Loop:
     check_split(split, 1 if method_class.features_only else config.batch_size)
     loop = request.loop
     check_logs(loop.log)
-    parts = build(backbone, loop.seed)
+    any_model = method_class.features_only and pretraining is None  # one without a class token has features, too
+    parts = build_for_features(backbone, loop.seed) if any_model else build(backbone, loop.seed)
     if backbone.from_scratch:
         loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
     start = None
@@ -75,7 +77,7 @@ def prepare(request: Request, progress: Progress) -> Loop:
     if start and not method_class.rehearses and not record.stage_scores():
         record.adopt(start, request.method, asdict(config))
     tail = Vectors(parts.tail.dim) if method_class.features_only else copy.deepcopy(parts.tail)
-    method = method_class(tail, config).to(parts.trunk.mean.device)
+    method = method_class(tail, config).to(parts.trunk.device)
     served = StageData(
         images=data,
         split=split,
@@ -105,7 +107,7 @@ def check_start(
     config: MethodConfig,
     given: dict,
     split: Split,
-    trunk: Trunk,
+    trunk: Trunk | PooledBackbone,
     backbone: BackboneConfig,
 ) -> MethodConfig:
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
@@ -210,7 +212,7 @@ def describe(
     config: MethodConfig,
     pretraining: ParametricConfig | None,
     data: Images,
-    trunk: Trunk,
+    trunk: Trunk | PooledBackbone,
     loop: LoopConfig,
     start: Record | None,
 ) -> dict[str, Any]:
@@ -232,7 +234,7 @@ def describe(
         },
         "flavour": request.flavour,
         "weights": str(request.backbone.weights) if request.backbone.weights else None,
-        "device": str(trunk.mean.device),
+        "device": str(trunk.device),
         "threads": torch.get_num_threads(),
         "cpu_count": os.cpu_count(),
         "python": platform.python_version(),

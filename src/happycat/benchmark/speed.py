@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from PIL import Image
 from rich.table import Table
+from timm.layers import Mlp
+from timm.models.vision_transformer import Block, VisionTransformer
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
@@ -46,8 +49,7 @@ def measure_speed(
     """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
     keep_freed_memory()
     place, backbone = choose_device(config.device), config.name
-    model = create_model(backbone, pretrained=False, image_size=config.image_size)
-    check_model(model, backbone)
+    model = check_model(create_model(backbone, config.image_size), backbone)
     whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
     trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(config.precision, place)).to(place)
     pictures = _noise(trunk.image_size)
@@ -139,7 +141,7 @@ def _happy_steps(tail: Tail, views: StoredViews | FreshViews) -> Iterator[int]:
         yield 2 * len(views)
 
 
-def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.device) -> Iterator[int]:
+def _reference_steps(model: VisionTransformer, pictures: ArrayPictures, device: torch.device) -> Iterator[int]:
     """The step as the field writes it: whole ViT in fp32; student, student again to distil, previous model."""
     generator = torch.Generator().manual_seed(0)
     before = copy.deepcopy(model).eval()
@@ -163,7 +165,8 @@ def _reference_steps(model: nn.Module, pictures: ArrayPictures, device: torch.de
         first, second = cosines.chunk(2)
         loss = losses.self_distillation(first, second, 0.1, 0.05)
         loss = loss + sum(losses.group_entropy((cosines / 0.1).softmax(1).mean(0), NUM_OLD, True).values())
-        loss = loss + losses.info_nce(*normalize(projector(features), dim=1).chunk(2), 1.0)
+        one, two = normalize(projector(features), dim=1).chunk(2)
+        loss = loss + losses.info_nce(one, two, 1.0)
         again = model(views)
         with torch.no_grad():
             old = before(views)
@@ -185,7 +188,7 @@ def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[S
         shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
         noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
         store.adopt(noise.bfloat16(), noise[:, 0])
-        yield StoredViews(store, trunk.mean.device)
+        yield StoredViews(store, trunk.device)
 
 
 def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float:
@@ -195,7 +198,7 @@ def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float
     def steps():
         with torch.inference_mode():
             while True:
-                trunk(views.to(trunk.mean.device)).cls.sum().item()
+                trunk(views.to(trunk.device)).cls.sum().item()
                 yield len(views)
 
     return _rate(steps(), seconds, warm_up=1)
@@ -211,8 +214,8 @@ def _flops_per_view(trunk: Trunk) -> float:
 def _matmul_flops(trunk: Trunk, seconds: float) -> float:
     """Operations per second of the trunk's largest matrix multiply, bare, in its precision."""
     rows = trunk.views_at_once(TRUNK_BATCH) * trunk.num_tokens
-    a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.mean.device)
-    layer = trunk.model.blocks[0].mlp.fc1.weight.detach().to(a)
+    a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.device)
+    layer = cast(Mlp, cast(Block, trunk.model.blocks[0]).mlp).fc1.weight.detach().to(a)
 
     def steps():
         while True:

@@ -45,6 +45,9 @@ class CorruptedPictures(Pictures):
     def read(self, i: int) -> Image.Image:
         return corrupt(self.pictures.read(i), self.corruption, self.severity, seed=self.keys[i])
 
+    def stamp(self, i: int) -> tuple[int, int]:
+        return self.pictures.stamp(i)
+
     @property
     def source(self) -> str:
         return f"{self.pictures.source}#{self.corruption}-{self.severity}"

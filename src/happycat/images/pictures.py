@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,9 +36,14 @@ class Pictures:
         """The i-th picture as RGB."""
         raise NotImplementedError
 
-    def stamp(self, i: int) -> int:
-        """Changes when the i-th picture is replaced by another under the same key."""
-        return 0
+    def stamp(self, i: int) -> tuple[int, int]:
+        """Changes when the i-th picture is replaced by another under the same key: a file's size and time."""
+        return 0, 0
+
+    def digest(self) -> str:
+        """Sixteen hex digits that tell these pictures, in this order, from any others: source, keys and stamps."""
+        told = json.dumps([self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     @property
     def source(self) -> str:
@@ -45,17 +52,28 @@ class Pictures:
 
 
 class FilePictures(Pictures):
-    """Picture files below a root; the key is the path below it, written with forward slashes."""
+    """Picture files below a root; the key is the path below it, written with forward slashes.
+
+    A file's stamp is read once: what is stored under it must be found again to be deleted, come what may.
+    """
 
     def __init__(self, root: Path, keys: Sequence[str]):
         super().__init__(keys)
         self.root = Path(root)
+        self._stamps: dict[int, tuple[int, int]] = {}
 
     def read(self, i: int) -> Image.Image:
         return read_picture(self.root / self.keys[i])
 
-    def stamp(self, i: int) -> int:
-        return (self.root / self.keys[i]).stat().st_mtime_ns
+    def stamp(self, i: int) -> tuple[int, int]:
+        if i not in self._stamps:
+            path = self.root / self.keys[i]
+            try:
+                about = path.stat()
+            except OSError as error:
+                raise InputError(f"{path} cannot be read ({error.strerror}); is it still there?") from error
+            self._stamps[i] = about.st_size, about.st_mtime_ns
+        return self._stamps[i]
 
     @property
     def source(self) -> str:
@@ -74,7 +92,7 @@ class ArrayPictures(Pictures):
 
     @cached_property
     def source(self) -> str:
-        return f"{zlib.crc32(np.ascontiguousarray(self.pixels)):08x}"
+        return f"{zlib.crc32(np.ascontiguousarray(self.pixels).data):08x}"
 
 
 class Subset(Pictures):
@@ -94,7 +112,7 @@ class Subset(Pictures):
     def read(self, i: int) -> Image.Image:
         return self.pictures.read(self.places[i])
 
-    def stamp(self, i: int) -> int:
+    def stamp(self, i: int) -> tuple[int, int]:
         return self.pictures.stamp(self.places[i])
 
     @property

@@ -1,0 +1,55 @@
+"""What every frozen network has in common: its name, image size, pixel normalisation, precision and fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from happycat.backbone.fingerprint import fingerprint
+
+
+class Frozen(nn.Module):
+    """A network that is not trained: (B, 3, S, S) uint8 views in.
+
+    It has two fingerprints. `weights_fingerprint` tells the weights from any others, in whatever precision they run:
+    a model file names its backbone by it. `fingerprint` tells what was computed: it covers the precision, too,
+    and what is stored on disk is named by it.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        name: str,
+        mean: Sequence[float],
+        std: Sequence[float],
+        image_size: int,
+        precision: torch.dtype,
+    ):
+        super().__init__()
+        self.name, self.image_size, self.precision = name, image_size, precision
+        self.model = model
+        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1) * 255, persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(3, 1, 1) * 255, persistent=False)
+
+    @property
+    def device(self) -> torch.device:
+        return self.mean.device
+
+    def normalised_pixels(self, views: Tensor) -> Tensor:
+        return (views.float() - self.mean) / self.std
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change when anything that shapes the output changes."""
+        return fingerprint([*self._input(), str(self.precision)], self.model.state_dict())
+
+    def weights_fingerprint(self) -> str:
+        """Sixteen hex digits of the weights, the image size and the normalisation, the same in any precision."""
+        return fingerprint(self._input(), self.model.state_dict())
+
+    def _input(self) -> list:
+        return [self.name, self.image_size, self.mean.tolist(), self.std.tolist()]
