@@ -12,8 +12,11 @@ from torch import Tensor
 
 from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
+from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.progress import Progress
 from happycat.benchmark.config import LoopConfig
@@ -57,7 +60,8 @@ class StageData:
     ):
         """`random_views` is None for a method that tunes the tail; `scratch`: the backbone has no weights yet."""
         self.images, self.split, self.config, self.progress = images, split, config, progress
-        self.trunk, self.tail = backbone
+        self.trunk: Trunk | PooledBackbone = backbone.trunk
+        self.tail: Tail | Vectors = backbone.tail
         self.scratch, self.random_views = scratch, random_views
         self.device = self.trunk.device
         self.root = config.tokens or folder / "tokens"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from happycat.backbone.tail import Tail
 from happycat.base.metrics import clustering_accuracy, score_stage
 from happycat.base.progress import Progress
 from happycat.base.seeding import seeded
@@ -19,7 +20,7 @@ from happycat.benchmark.data import StageData, stage_name
 from happycat.benchmark.loggers import Logs, open_logs
 from happycat.benchmark.record import Record, prediction_rows
 from happycat.images.pictures import Images
-from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.batches import FreshViews, Labelled, Unlabelled
 from happycat.learning.training import Epoch, Training
 from happycat.methods import Method
 from happycat.methods.calm.number import Count
@@ -115,11 +116,12 @@ class Loop:
         return labelled
 
     def _pretrain(self, config: ParametricConfig, training: Training) -> Iterator[Epoch]:
-        """Train the backbone on the labelled images, for a method that does not."""
-        labelled = self.data.labelled_tokens()
-        if self.data.scratch:
-            return train_from_scratch(self.data.tail, labelled, self.method, config, training)
-        return tune_tail(self.data.tail, labelled, config, training)
+        """Train the backbone on the labelled images, for a method that tunes nothing."""
+        labelled, tail = self.data.labelled_tokens(), self.data.tail
+        assert isinstance(tail, Tail)  # `prepare` builds no other where there is a pretraining
+        if isinstance(labelled.views, FreshViews) and self.data.scratch:
+            return train_from_scratch(tail, labelled.views, labelled.labels, self.method, config, training)
+        return tune_tail(tail, labelled, config, training)
 
     def _learn(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         if self.start is None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from happycat.backbone.store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.base.errors import InputError
 from happycat.images.pictures import Pictures, Subset
 
 EVALUATION_BATCH = 128
@@ -94,7 +95,7 @@ class FreshViews:
 
     def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int):
         self.trunk, self.pictures, self.plan, self.workers = trunk, pictures, plan, workers
-        self.device = trunk.mean.device
+        self.device = trunk.device
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -181,7 +182,18 @@ class Unlabelled:
         among = torch.arange(len(self)) if among is None else among
         order = among[torch.randperm(len(among), generator=generator)]
         full = order[: len(among) // size * size]
-        yield from self.views.batches(list(full.split(size)), generator)
+        yield from self.tokens.batches(list(full.split(size)), generator)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, without gradient; computed once for every view that is stored."""
+        return self.tokens.frozen(function)
+
+    @property
+    def tokens(self) -> StoredViews | FreshViews:
+        """The views as tokens, for a method that tunes the tail."""
+        if isinstance(self.views, VectorViews):
+            raise InputError("features cannot be trained on; give images, or a method that needs features only")
+        return self.views
 
 
 class Labelled(Unlabelled):

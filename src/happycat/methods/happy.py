@@ -48,9 +48,11 @@ class HappyConfig(ParametricConfig):
 class Happy(Parametric):
     """`fit` (in `Parametric`) and `discover` follow the paper's Algorithm 1."""
 
+    config: HappyConfig
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         config, num_old = self.config, self.num_classes
-        before = unlabelled.views.frozen(copy.deepcopy(self.tail))
+        before = unlabelled.frozen(copy.deepcopy(self.tail))
         self.head.grow(self._initial_rows(unlabelled, num_new, training))
         projector = self.new_projector(training)
         hardness = self._hardness()

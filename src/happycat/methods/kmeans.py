@@ -27,6 +27,8 @@ class KMeansConfig(ClusteredConfig):
 class KMeans(Clustered):
     """Cluster the features anew at each stage."""
 
+    config: KMeansConfig
+
     family = "kmeans"
     trains = False
     features_only = True

@@ -50,6 +50,8 @@ class PseudoStage(NamedTuple):
 class MetaGCD(VanillaGCD):
     """GCD with a rehearsal after Stage-0, and a contrast with soft neighbours at each stage."""
 
+    config: MetaGCDConfig
+
     rehearses = True
 
     def stage_loss(self, batch: Batch) -> dict[str, Tensor]:

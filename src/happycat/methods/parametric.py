@@ -50,6 +50,8 @@ class ParametricConfig(TrainedConfig):
 class Parametric(Method):
     """The tail f, the cosine classifier g and the class memory."""
 
+    config: ParametricConfig
+
     family = "parametric"
 
     def __init__(self, tail: Tail, config: ParametricConfig):

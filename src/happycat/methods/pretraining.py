@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from happycat.backbone.tail import Tail
 from happycat.base.errors import InputError
-from happycat.learning.batches import Labelled, Unseen, draw_held_out
+from happycat.learning.batches import FreshViews, Labelled, Unseen, draw_held_out
 from happycat.learning.training import Epoch, Training
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -39,23 +40,22 @@ def small_vit_config() -> ParametricConfig:
 
 
 def train_from_scratch(
-    tail: Tail, labelled: Labelled, method: Method, config: ParametricConfig, training: Training
+    tail: Tail, views: FreshViews, labels: Tensor, method: Method, config: ParametricConfig, training: Training
 ) -> Iterator[Epoch]:
-    """Train the tail, and the trunk that serves the labelled images as fresh views, yielding once per epoch.
+    """Train the tail, and the trunk that serves labelled images as fresh views, yielding once per epoch.
 
     A backbone sees the classes that it was trained on better than it will ever see new ones. So a method that
     calibrates on held-out classes is first shown how a copy of the backbone sees classes that it was not trained on.
     """
-    if len(labelled) < 4:
-        raise InputError(f"a backbone cannot be trained on {len(labelled)} pictures; give more")
-    config = replace(config, batch_size=min(config.batch_size, len(labelled) // 2))
-    trunk = labelled.views.trunk
-    trunk.thaw()
-    if method.calibrates and int(labelled.labels.max()) >= 2:  # with two classes, one would be left to train on
-        unseen = yield from _without_some(tail, labelled, method.random_views, config, training)
+    if len(views) < 4:
+        raise InputError(f"a backbone cannot be trained on {len(views)} pictures; give more")
+    config = replace(config, batch_size=min(config.batch_size, len(views) // 2))
+    views.trunk.thaw()
+    if method.calibrates and int(labels.max()) >= 2:  # with two classes, one would be left to train on
+        unseen = yield from _without_some(tail, views, labels, method.random_views, config, training)
         method.calibrate(unseen, training.generator)
-    yield from tune_tail(tail, labelled, config, training)
-    trunk.freeze()
+    yield from tune_tail(tail, Labelled(views, labels), config, training)
+    views.trunk.freeze()
 
 
 def tune_tail(tail: Tail, labelled: Labelled, config: ParametricConfig, training: Training) -> Iterator[Epoch]:
@@ -67,14 +67,14 @@ def tune_tail(tail: Tail, labelled: Labelled, config: ParametricConfig, training
 
 
 def _without_some(
-    tail: Tail, labelled: Labelled, random_views: int, config: ParametricConfig, training: Training
+    tail: Tail, views: FreshViews, labels: Tensor, random_views: int, config: ParametricConfig, training: Training
 ) -> Generator[Epoch, None, Unseen]:
     """Train a copy of the backbone without some of the classes, and embed all of the images with it."""
-    labels, num_classes = labelled.labels, int(labelled.labels.max()) + 1
+    num_classes = int(labels.max()) + 1
     held_out = draw_held_out(num_classes, HELD_OUT, training.generator)
     kept = torch.tensor([c for c in range(num_classes) if c not in held_out.tolist()]).to(labels)
     among = torch.isin(labels, kept).nonzero()[:, 0]
-    views, tail = labelled.views.apart(), copy.deepcopy(tail)
+    views, tail = views.apart(), copy.deepcopy(tail)
     some = Labelled(views.only(among), torch.searchsorted(kept, labels[among]))
     yield from tune_tail(tail, some, config, training)
     return Unseen(views.every(tail, random_views), labels, held_out)

@@ -32,6 +32,8 @@ class SimGCDConfig(ParametricConfig):
 class SimGCD(Parametric):
     """L = self-distillation − ε H(p̄) + InfoNCE."""
 
+    config: SimGCDConfig
+
     def discover(
         self,
         unlabelled: Unlabelled,

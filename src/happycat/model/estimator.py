@@ -294,7 +294,7 @@ class Happycat(BaseEstimator):
         views = FreshViews(extractor.trunk, some, extractor.plan, extractor.workers)
         labelled = Labelled(views, labels[learned].to(extractor.device))
         calm = Calm(Vectors(extractor.dim), CalmConfig()).to(extractor.device)
-        for _ in train_from_scratch(extractor.tail, labelled, calm, small_vit_config(), training):
+        for _ in train_from_scratch(extractor.tail, views, labelled.labels, calm, small_vit_config(), training):
             advance(1)
         features = VectorViews(views.every(extractor.tail, calm.random_views))
         list(calm.fit(Labelled(features, labelled.labels), training))

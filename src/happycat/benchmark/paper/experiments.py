@@ -175,7 +175,7 @@ def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
         "all dimensions": {"dimensions": 1_000_000},
         "no moves, one restart": {"moves": 0, "restarts": 1},
     }
-    loops = {
+    loops: dict[str, dict] = {
         "tail tuned on the labelled classes": {"tune_tail": True},
         "number of classes estimated": {"num_new": "auto"},
     }

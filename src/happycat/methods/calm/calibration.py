@@ -156,14 +156,15 @@ class Calibration:
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
         """What the known classes' judging images say."""
-        cosines, truth = [], []
+        cosines: list[Tensor] = []
+        truth: list[Tensor] = []
         for episode in self.episodes:
             known = episode.truth < episode.num_old
             space, old = episode.known(dimensions, shrinkage)
             cosines.append(space(episode.judges[known]) @ old.T)
             truth.append(episode.truth[known])
-        cosines, truth = torch.cat(cosines), torch.cat(truth)
-        return Confidence(fit_temperature(cosines, truth), rejection_threshold(cosines))
+        every = torch.cat(cosines)
+        return Confidence(fit_temperature(every, torch.cat(truth)), rejection_threshold(every))
 
     def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
         return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))
