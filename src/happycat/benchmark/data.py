@@ -18,6 +18,7 @@ from happycat.backbone.store import FeatureStore, TokenStore
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
+from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
@@ -86,6 +87,13 @@ class StageData:
         self._embedded.clear()
 
     @property
+    def vit(self) -> Trunk:
+        """The trunk of a ViT with a class token, whose tokens a tail can be tuned on."""
+        if not isinstance(self.trunk, Trunk):
+            raise InputError(f"{self.trunk.name} has no class token that could be tuned; it only gives features")
+        return self.trunk
+
+    @property
     def num_stages(self) -> int:
         """How many stages there are, Stage-0 included."""
         return len(self.split.stages) + 1
@@ -129,10 +137,10 @@ class StageData:
 
     def _token_views(self, pictures: Subset, title: str, views: int, fresh: bool = False) -> StoredViews | FreshViews:
         if fresh or self.config.fresh_views:
-            return FreshViews(self.trunk, pictures, self.plan, self.config.workers)
+            return FreshViews(self.vit, pictures, self.plan, self.config.workers)
         store = self.store(pictures, views)
         advance = self.progress.step(f"{title}: tokens", len(pictures))
-        store.fill(self.trunk, pictures, self.plan, self.config.workers, advance)
+        store.fill(self.vit, pictures, self.plan, self.config.workers, advance)
         return StoredViews(store, self.device)
 
     def _features(self, stage: int, random_views: int) -> VectorViews:
@@ -174,7 +182,7 @@ class StageData:
         """The token store of these pictures, with as many views as the budget allows (0: the centre view only)."""
 
         def recipe(views: int) -> Recipe:
-            return Recipe.of(self.trunk, self.fingerprint, pictures, self.plan, views)
+            return Recipe.of(self.vit, self.fingerprint, pictures, self.plan, views)
 
         views = views and affordable_views(recipe, views, self.config.cache_gb * 1e9)
         return TokenStore(self.root, recipe(views))

@@ -106,7 +106,7 @@ class Loop:
             self._train(0, training, self._pretrain(self.pretraining, training))
             data.settle()
         elif data.scratch and self.start is None:
-            data.trunk.thaw()  # the method's own Stage-0 trains it
+            data.vit.thaw()  # the method's own Stage-0 trains it
         labelled = data.labelled()
         self._train(0, training, self._learn(labelled, training))
         if data.scratch and not method.features_only:

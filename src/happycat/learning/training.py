@@ -41,6 +41,12 @@ class Schedule:
         return low + (self.rate - low) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
 
+def total(terms: dict[str, Tensor]) -> Tensor:
+    """The loss: the sum of its weighted terms."""
+    first, *others = terms.values()
+    return sum(others, start=first)
+
+
 def ramp_up(epoch: int, length: int) -> float:
     """exp(−5 (1 − e/L)²), a weight that grows from nearly 0 to 1 over the first `length` epochs (from 0)."""
     return math.exp(-5 * (1 - min(1.0, epoch / length)) ** 2)
@@ -125,7 +131,7 @@ class Training:
         for batch in batches:
             terms = loss(batch, self._epoch)
             self._optimizer.zero_grad(set_to_none=True)
-            sum(terms.values()).backward()
+            total(terms).backward()
             self._optimizer.step()
             for name, value in terms.items():
                 sums[name] = sums.get(name, 0) + value.detach()

@@ -95,7 +95,7 @@ class GM(Parametric):
             features, chosen = self.tail(batch.tokens), novel[batch.index]
             terms = {
                 "contrast": config.contrast_weight
-                * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature),
+                * losses.info_nce(*projector(features).chunk(2), temperature=config.contrast_temperature),
                 "distillation": config.grow_distillation_weight * losses.feature_distillation(features, before(batch)),
             }
             if chosen.sum() > 1:

@@ -20,7 +20,7 @@ from torch import Tensor
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Labelled
-from happycat.learning.training import Epoch, Training, make_optimizer
+from happycat.learning.training import Epoch, Training, make_optimizer, total
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 
@@ -105,7 +105,7 @@ class MetaGCD(VanillaGCD):
         terms = adapted.supervised_loss(batch, labelled.labels[batch.index])
         theirs = [p for p in adapted.parameters() if p.requires_grad]
         mine = [p for p in self.parameters() if p.requires_grad]
-        gradients = torch.autograd.grad(sum(terms.values()), theirs)
+        gradients = torch.autograd.grad(total(terms), theirs)
         moved = sum((g * p).sum() for g, p in zip(gradients, mine, strict=True))
         return {**{name: term.detach() for name, term in terms.items()}, "outer step": moved - moved.detach()}
 
@@ -116,5 +116,5 @@ class MetaGCD(VanillaGCD):
         for _ in range(config.inner_epochs):
             for batch in labelled.batches(min(config.batch_size, len(served)), training.generator, served):
                 optimizer.zero_grad(set_to_none=True)
-                sum(self.stage_loss(batch).values()).backward()
+                total(self.stage_loss(batch)).backward()
                 optimizer.step()

@@ -88,7 +88,9 @@ class Parametric(Method):
         if weight := config.base_self_training_weight:
             p = (cosines / config.prediction_temperature).softmax(1)
             terms["self-distillation"] = weight * losses.self_distillation(
-                *cosines.chunk(2), config.prediction_temperature, self._base_teacher_temperature(epoch)
+                *cosines.chunk(2),
+                temperature=config.prediction_temperature,
+                teacher_temperature=self._base_teacher_temperature(epoch),
             )
             terms["entropy"] = weight * config.base_entropy_weight * losses.negative_entropy(p.mean(0), constant=True)
         return terms
