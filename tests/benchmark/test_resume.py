@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from happycat.backbone import points
 from happycat.backbone import store as tokens
 from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import SILENT
@@ -24,8 +25,8 @@ FORKER = """
 import os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from happycat.backbone import store as tokens
-tokens.POINT_SECONDS = 0
+from happycat.backbone import points, store as tokens
+points.POINT_SECONDS = 0
 tokens.TRUNK_BATCH = 8
 from tests.helpers.runs import quick_run
 
@@ -122,10 +123,10 @@ def test_killed_at_an_exact_place(finished, tmp_path, monkeypatch, stage, place)
 
 
 def test_killed_while_tokens_are_extracted(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr(tokens, "POINT_SECONDS", 0)
+    monkeypatch.setattr(points, "POINT_SECONDS", 0)
     monkeypatch.setattr(tokens, "TRUNK_BATCH", 9)
     loop = quick_loop(tmp_path / "run")
-    append, calls = tokens._Appender.append, []
+    append, calls = points.Appender.append, []
 
     def dying(self, number, said):
         calls.append(number)
@@ -133,11 +134,11 @@ def test_killed_while_tokens_are_extracted(finished, tmp_path, monkeypatch):
             raise Killed
         append(self, number, said)
 
-    monkeypatch.setattr(tokens._Appender, "append", dying)
+    monkeypatch.setattr(points.Appender, "append", dying)
     with pytest.raises(Killed):
         loop.run()
     loop.record.close()
-    monkeypatch.setattr(tokens._Appender, "append", append)
+    monkeypatch.setattr(points.Appender, "append", append)
     quick_run(tmp_path / "run", resume=True)
     assert_same_run(finished, tmp_path / "run")
 
