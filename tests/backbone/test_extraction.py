@@ -94,7 +94,7 @@ def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number, cached
     store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, PLAN, 2))
     store.fill(trunk, pictures, PLAN, 0, lambda _: None)
     found = extractor.extract(pictures, VIEWS, told.append, tmp_path if cached else None)
-    assert torch.equal(found, StoredViews(store, torch.device("cpu")).every(tail))
+    assert torch.equal(found, StoredViews(store, torch.device("cpu")).every(tail, 2))
     assert sum(told) == number
     assert max(told) <= 21  # of 64 views that go through the trunk at once
     exact = tail(trunk(PLAN.centre(PLAN.resized(pictures.read(0)))[None]))

@@ -103,7 +103,7 @@ CALM = {"episodes": 1, "restarts": 1, "moves": 2}
 
 @pytest.fixture
 def quick_counter(monkeypatch) -> None:
-    monkeypatch.setattr("happycat.benchmark.loop.CalmConfig", partial(CalmConfig, **CALM))
+    monkeypatch.setattr("happycat.methods.counting.CalmConfig", partial(CalmConfig, **CALM))
 
 
 def test_a_counter_beside_the_method_says_how_many_and_is_resumed(finished, tmp_path, quick_counter):

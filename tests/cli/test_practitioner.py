@@ -21,8 +21,8 @@ from sklearn.datasets import load_digits
 from happycat.backbone import extraction
 from happycat.base import disk
 from happycat.cli import main
+from happycat.methods import pretraining
 from happycat.model import file as model_file
-from happycat.model import scratch
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +48,7 @@ def story(tmp_path_factory) -> Path:
     (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
     (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 8)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 8)
         told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     assert told[0] == 0, told[2]
     (folder / "fit.txt").write_text(told[1])
@@ -171,7 +171,7 @@ def test_no_control_character_of_a_name_reaches_the_terminal(story, tmp_path):
     shutil.copy(story / "labelled/3/3 1.png", image)
     broken.write_bytes(b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
         said = [say("fit", labelled, "-o", model, "--backbone", "scratch_vit", "--no-mirror")]
     predict = ("predict", model, image, broken)
     said += [say(*predict), say(*predict, "--json", "--copy-to", tmp_path / f"to{bad}")]
@@ -237,7 +237,7 @@ def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, st
 
 
 def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_after_five_batches):
-    monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+    monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
     words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     code, _, err = say(*words)
     assert code == 130

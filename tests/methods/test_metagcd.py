@@ -18,7 +18,7 @@ LABELS = torch.arange(10).repeat_interleave(40)
 
 def task(seed: int = 0, **changes) -> list[PseudoStage]:
     method, _, _ = build("metagcd")
-    method.config = MetaGCDConfig(**{"task_stages": 3, "hidden_share": 0.4, "old_share": 0.2, **changes})
+    method.config = MetaGCDConfig(**{"task_stages": 3, "held_out_share": 0.4, "old_share": 0.2, **changes})
     return list(method._task(LABELS, torch.Generator().manual_seed(seed)))
 
 
@@ -48,10 +48,10 @@ def test_neighbours_have_their_share_and_info_nce_the_rest_or_all():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_task_hides_classes_and_meets_them_one_pseudo_stage_after_the_other(seed):
+def test_a_task_holds_out_classes_and_meets_them_one_pseudo_stage_after_the_other(seed):
     stages = task(seed)
     judged = [set(LABELS[stage.judges].tolist()) for stage in stages]
-    assert [len(classes) for classes in judged] == [8, 9, 10]  # four of ten are hidden; two, one and one are met
+    assert [len(classes) for classes in judged] == [8, 9, 10]  # four of ten are held out; two, one and one are met
     assert judged[0] < judged[1] < judged[2]
     for i, stage in enumerate(stages):
         assert not torch.isin(stage.served, stages[-1].judges).any()  # which are those of all pseudo-stages
@@ -67,7 +67,7 @@ def test_old_images_are_served_again_by_their_share_and_tasks_differ():
     for stage in task(old_share=0.0):
         assert LABELS[stage.served].unique().numel() <= 2  # the new classes alone
     assert task(0)[0].served.tolist() != task(1)[0].served.tolist()
-    assert len(task(hidden_share=0.9, task_stages=20)) == 9  # one class, at least, is not hidden
+    assert len(task(held_out_share=0.9, task_stages=20)) == 9  # one class, at least, is not held out
 
 
 def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) -> list[torch.Tensor]:

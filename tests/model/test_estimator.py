@@ -8,8 +8,8 @@ from PIL import Image
 
 from happycat import Happycat
 from happycat.base.errors import InputError, StorageError
+from happycat.methods import pretraining
 from happycat.model import file as model_file
-from happycat.model import scratch
 from happycat.model.splitting import LEVELS
 from tests.helpers.vectors import KNOWN, clouds
 
@@ -236,7 +236,7 @@ def painter(tmp_path_factory):
             pixels = np.clip(np.array(colour) + random.integers(-20, 20, (16, 16, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / f"[{c}]" / f"{9 - k}.png")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(scratch.FROM_SCRATCH, "base_epochs", 5)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 5)
         return Happycat("scratch_vit").fit(folder), folder
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from happycat import Happycat
 from happycat.base.errors import InputError
-from happycat.model import scratch
+from happycat.methods import pretraining
 from happycat.model.export import export_onnx
 from tests.helpers.vectors import clouds
 
@@ -24,7 +24,7 @@ def pictures(seed: int) -> np.ndarray:
 def test_the_file_says_what_the_model_says(tmp_path, monkeypatch):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 2)
+    monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 2)
     cat = Happycat("scratch_vit", precision="fp32", device="cpu").fit(pictures(0), SHADES)
     cat.discover(pictures(1), 1)
     cat.merge(0, 1)

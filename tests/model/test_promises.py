@@ -20,7 +20,8 @@ from happycat import Happycat
 from happycat.backbone import extraction
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.progress import Progress
-from happycat.model import estimator, scratch
+from happycat.methods import pretraining
+from happycat.model import estimator
 from tests.helpers.vectors import clouds
 
 X, Y = clouds(range(3), each=6, noise=0.03)
@@ -34,7 +35,7 @@ PICTURES = np.clip(SHADES[:, None, None] + np.random.default_rng(0).integers(-15
 
 @pytest.fixture
 def hardly_trained(monkeypatch):
-    monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+    monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,9 @@ RUN/run.json            method, values, data, seed, versions
     stages.jsonl        a line per stage: its scores
     epochs.csv, stages.csv   the same for a spreadsheet
     stages/2/           all of stage 2, there as a whole or not at all:
-        model.safetensors, model.json, scores.json, assigned.csv, predictions.csv
+        model.safetensors, model.json, scores.json, assigned.csv, predictions.csv;
+        counter.safetensors, if a counter beside the method has a memory;
+        trunk.safetensors (stage 0) of a backbone from scratch; tail.safetensors, if the method has none of its own
     checkpoint.safetensors   the stage under way, between two epochs
 """
 
@@ -175,23 +177,20 @@ class Record:
         self,
         stage: int,
         *,
-        state: dict[str, Tensor],
+        states: dict[str, dict[str, Tensor]],
         model: dict,
         scores: dict,
         assigned: list[dict],
         predictions: list[dict],
-        trunk: dict[str, Tensor] | None = None,
-        counter: dict[str, Tensor] | None = None,
     ) -> None:
-        """Write everything of a finished stage at once; the checkpoint has done its duty."""
+        """Write all of a finished stage at once, `states` being tensors by file; the checkpoint has done its duty."""
         folder = self.stage_folder(stage)
         temporary = folder.with_name(f".{stage}.partial")
         with storage_errors(folder):
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-            for name, tensors in (("model", state), ("trunk", trunk), ("counter", counter)):
-                if tensors is not None:
-                    _save(tensors, temporary / f"{name}.safetensors", {})
+            for name, tensors in states.items():
+                _save(tensors, temporary / f"{name}.safetensors", {})
             checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
             write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
             write_json(temporary / "scores.json", scores)
@@ -230,6 +229,10 @@ class Record:
     def model(self, stage: int) -> dict:
         """The description of the model after a stage."""
         return read_json(self.stage_folder(stage) / "model.json")
+
+    def has_state(self, stage: int, name: str) -> bool:
+        """Whether a stage has recorded tensors of that name."""
+        return f"{name}.safetensors" in self.model(stage)["sha256"]
 
     def load_state(self, stage: int, name: str = "model") -> dict[str, Tensor]:
         """The tensors of `name`.safetensors after a stage, checked against their checksum."""

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import platform
 import sys
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from happycat.backbone.config import BackboneConfig, build
+from happycat.backbone.config import BackboneConfig, build, build_for_features
+from happycat.backbone.pooled import PooledBackbone
+from happycat.backbone.tail import Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 from happycat.base.version import __version__
+from happycat.benchmark.config import LoopConfig
+from happycat.benchmark.data import StageData
 from happycat.benchmark.loggers import check_logs
-from happycat.benchmark.loop import Loop, LoopConfig
+from happycat.benchmark.loop import Loop
 from happycat.benchmark.protocol import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.benchmark.record import Record
 from happycat.images import datasets as images
 from happycat.images.collecting import skipped_in_words, write_skipped
 from happycat.images.pictures import ArrayPictures, Images
 from happycat.methods import FLAVOURS, METHODS, Method, MethodConfig
+from happycat.methods.counting import make_counter
+from happycat.methods.parametric import ParametricConfig
+from happycat.methods.pretraining import small_vit_config
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,35 +58,49 @@ class Request:
 def prepare(request: Request, progress: Progress) -> Loop:
     """A loop over a new run folder, or, to resume, over the one that is there."""
     data = images.load(request.dataset, root=request.root, **request.dataset_options)
-    method_class, config = method_config(request.method, request.flavour, data.name, request.method_values)
-    split = the_split(request, data)
-    check_split(split, config.batch_size)
     backbone = chosen_backbone(request.backbone, data)
+    method_class, config, pretraining = configs(request, data, backbone.from_scratch)
+    split = the_split(request, data)
+    check_split(split, 1 if method_class.features_only else config.batch_size)
     loop = request.loop
     check_logs(loop.log)
-    trunk, tail = build(backbone, request.loop.seed)
+    any_model = method_class.features_only and pretraining is None  # one without a class token has features, too
+    parts = build_for_features(backbone, loop.seed) if any_model else build(backbone, loop.seed)
     if backbone.from_scratch:
         loop = replace(loop, workers=0)  # pictures of a few pixels: a worker would cost more than it does
     start = None
     if request.start is not None:
         start = Record(request.start)
-        config = check_start(start, method_class, config, request.method_values, split, trunk, backbone.from_scratch)
-    about = describe(request, config, data, trunk, loop, start)
+        config = check_start(start, method_class, config, request.method_values, split, parts.trunk, backbone)
+        pretraining = check_pretraining(start, pretraining)
+    about = describe(request, config, pretraining, data, parts.trunk, loop, start)
     record = Record.open(request.out, about, split, request.resume)
     if data.skipped:
         write_skipped(record.folder / "skipped.csv", data.skipped)
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
     if start and not method_class.rehearses and not record.stage_scores():
         record.adopt(start, request.method, asdict(config))
-    return Loop(
+    tail = Vectors(parts.tail.dim) if method_class.features_only else copy.deepcopy(parts.tail)
+    method = method_class(tail, config).to(parts.trunk.device)
+    served = StageData(
         images=data,
         split=split,
-        trunk=trunk,
+        backbone=parts,
         scratch=backbone.from_scratch,
-        method=method_class(tail, config).to(trunk.mean.device),
+        random_views=method.random_views if method.features_only else None,
+        config=loop,
+        folder=record.folder,
+        progress=progress,
+    )
+    numbers = [split.num_new(t) for t in range(1, served.num_stages)]
+    return Loop(
+        data=served,
+        method=method,
+        counter=make_counter(loop.num_new, method, numbers, served, loop.most_new),
         record=record,
         config=loop,
         progress=progress,
+        pretraining=pretraining,
         start=start,
     )
 
@@ -88,8 +111,8 @@ def check_start(
     config: MethodConfig,
     given: dict,
     split: Split,
-    trunk: Trunk,
-    scratch: bool,
+    trunk: Trunk | PooledBackbone,
+    backbone: BackboneConfig,
 ) -> MethodConfig:
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
     numbers, folder = start.about()["numbers"], start.folder
@@ -104,7 +127,7 @@ def check_start(
         split.classes[: split.protocol.base_classes],
     ):
         raise InputError(f"{folder} has other labelled images; start from a run with the same data and protocol")
-    if not scratch and numbers["trunk"] != trunk.fingerprint():
+    if not backbone.from_scratch and numbers["trunk"] != trunk.fingerprint():
         raise InputError(f"{folder} has another backbone, image size or precision; start from a run with the same")
     if base := [name for name in given if name.startswith("base_")]:
         raise InputError(f"{base[0]} has no meaning here: Stage-0 is that of {folder}")
@@ -114,7 +137,48 @@ def check_start(
     return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
 
 
-def method_config(name: str, flavour: str, dataset: str, changes: dict):
+def check_pretraining(start: Record, pretraining: ParametricConfig | None) -> ParametricConfig | None:
+    """The values that the backbone of the run to start from was trained with, if this run trains one as well."""
+    theirs = start.about()["numbers"].get("pretraining")
+    if (theirs is None) != (pretraining is None):
+        raise InputError(
+            f"{start.folder} has a backbone that was trained in another way; start from a run with the same"
+        )
+    return None if theirs is None else ParametricConfig(**theirs)
+
+
+def configs(
+    request: Request, data: Images, scratch: bool
+) -> tuple[type[Method], MethodConfig, ParametricConfig | None]:
+    """The method's class and values, and those of the training of its backbone before it, if there is any.
+
+    A value that both have goes to both.
+    """
+    given = request.method_values
+    usual = pretraining_config(request, scratch)
+    if usual is None:
+        return *method_config(request.method, request.flavour, data, given), None
+    own = {f.name for f in fields(METHODS[request.method][1])}
+    theirs = {f.name for f in fields(usual)}
+    mine = {name: value for name, value in given.items() if name in own or name not in theirs}
+    method_class, config = method_config(request.method, request.flavour, data, mine)
+    return method_class, config, replace(usual, **{name: value for name, value in given.items() if name in theirs})
+
+
+def pretraining_config(request: Request, scratch: bool) -> ParametricConfig | None:
+    """The usual values of the training of a backbone before the method; None if there is none.
+
+    A method that tunes nothing needs it on a backbone from scratch; on another it may be asked for.
+    """
+    features_only = request.method in METHODS and METHODS[request.method][0].features_only
+    if request.loop.tune_tail and not features_only:
+        raise InputError(f"{request.method} tunes the tail itself; tune_tail is for methods that tune nothing")
+    if not features_only or not (scratch or request.loop.tune_tail):
+        return None
+    return small_vit_config() if scratch else ParametricConfig()
+
+
+def method_config(name: str, flavour: str, data: Images, changes: dict[str, Any]) -> tuple[type[Method], MethodConfig]:
     """The method's class, and its flavour's values for the data set with some changed."""
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
@@ -124,7 +188,8 @@ def method_config(name: str, flavour: str, dataset: str, changes: dict):
     known = {f.name for f in fields(config_class)}
     if unknown := [key for key in changes if key not in known]:
         raise InputError(f"{name} has no value {unknown[0]!r}")
-    return method_class, replace(getattr(config_class, flavour)(dataset), **changes)
+    theirs = data.method_values.get(method_class.family, {}) if flavour == "authors" else {}
+    return method_class, replace(getattr(config_class, flavour)(), **{**theirs, **changes})
 
 
 def the_split(request: Request, data: Images) -> Split:
@@ -147,8 +212,14 @@ def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:
 
 
 def describe(
-    request: Request, config: MethodConfig, data: Images, trunk: Trunk, loop: LoopConfig, start: Record | None
-) -> dict:
+    request: Request,
+    config: MethodConfig,
+    pretraining: ParametricConfig | None,
+    data: Images,
+    trunk: Trunk | PooledBackbone,
+    loop: LoopConfig,
+    start: Record | None,
+) -> dict[str, Any]:
     """What goes into run.json; `numbers` is what must not change when a run is resumed."""
     packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
     return {
@@ -156,6 +227,7 @@ def describe(
         "numbers": {
             "method": request.method,
             "config": asdict(config),
+            "pretraining": asdict(pretraining) if pretraining else None,
             "dataset": data.name,
             "dataset_options": request.dataset_options,
             **loop.numbers(),
@@ -166,7 +238,7 @@ def describe(
         },
         "flavour": request.flavour,
         "weights": str(request.backbone.weights) if request.backbone.weights else None,
-        "device": str(trunk.mean.device),
+        "device": str(trunk.device),
         "threads": torch.get_num_threads(),
         "cpu_count": os.cpu_count(),
         "python": platform.python_version(),

@@ -49,10 +49,10 @@ from happycat.cli.interruption import interruptible
 from happycat.images.datasets import DATASETS
 from happycat.images.datasets import load as load_images
 from happycat.methods import METHODS
-from happycat.model.scratch import FROM_SCRATCH
+from happycat.methods.pretraining import SMALL_VIT
 
 # What differs from Happy's own values
-DEMO = {**FROM_SCRATCH, "rate": 0.03, "epochs": 60}
+DEMO = {**SMALL_VIT, "rate": 0.03, "epochs": 60}
 
 
 @values_of({PROTOCOL: Protocol, RUN: LoopConfig}, methods=True)

@@ -127,6 +127,7 @@ class Images:
     `classes` are the names; a label is an index into them. `order` is the class order of the published
     protocol (base classes first) where there is one. `mirror` says whether a picture's mirror image still
     belongs to its class (not so for digits and letters). `crop_share` is how much of a side a view covers.
+    `method_values` are what the paper's authors changed for this data set, by the family of methods.
     """
 
     name: str
@@ -135,7 +136,8 @@ class Images:
     train_labels: np.ndarray
     test: Pictures
     test_labels: np.ndarray
-    protocol: dict = field(default_factory=dict)  # what differs from stages.Protocol's defaults
+    protocol: dict = field(default_factory=dict)  # what differs from protocol.Protocol's defaults
+    method_values: dict[str, dict] = field(default_factory=dict)
     order: tuple[int, ...] | None = None
     mirror: bool = True
     crop_share: float = CROP_SHARE

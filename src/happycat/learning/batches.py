@@ -13,9 +13,15 @@ from torch import Tensor, nn
 from happycat.backbone.store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.base.errors import InputError
 from happycat.images.pictures import Pictures, Subset
 
 EVALUATION_BATCH = 128
+
+
+def view_names(random_views: int) -> tuple[str, ...]:
+    """The centre view's name and those of so many random views, as the stored ones are numbered."""
+    return ("centre", *(str(number) for number in range(1, random_views + 1)))
 
 
 class Batch(NamedTuple):
@@ -35,6 +41,11 @@ class StoredViews:
     def __len__(self) -> int:
         return self.store.recipe.num_pictures
 
+    @property
+    def num_views(self) -> int:
+        """How many random views are stored of each image."""
+        return self.store.recipe.views
+
     def trained(self) -> dict[str, nn.Module]:
         return {}
 
@@ -51,7 +62,7 @@ class StoredViews:
                 yield pending.result()
 
     def _two_slots(self, number: int, generator: torch.Generator) -> Tensor:
-        ranks = torch.rand(number, self.store.recipe.views, generator=generator).argsort(1)
+        ranks = torch.rand(number, self.num_views, generator=generator).argsort(1)
         return ranks[:, :2].T.flatten() + 1  # slot 0 is the centre view
 
     def _read(self, index: Tensor, slots: Tensor) -> Batch:
@@ -63,12 +74,12 @@ class StoredViews:
 
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, computed once for every stored view."""
-        table = self._table(function, torch.arange(1, self.store.recipe.views + 1))
+        table = self._table(function, torch.arange(1, self.num_views + 1))
         return lambda batch: table[batch.index.repeat(2), batch.slots - 1]
 
-    def every(self, function: Callable[[Tokens], Tensor]) -> Tensor:
-        """`function` (N, V+1, …) of the centre view and of every stored view."""
-        return self._table(function, torch.arange(self.store.recipe.views + 1))
+    def every(self, function: Callable[[Tokens], Tensor], random_views: int) -> Tensor:
+        """`function` (N, V, …) of the centre view and of so many random ones, or as many as are stored."""
+        return self._table(function, torch.arange(min(random_views, self.num_views) + 1))
 
     @torch.no_grad()
     def _table(self, function: Callable[[Tokens], Tensor], slots: Tensor) -> Tensor:
@@ -84,7 +95,7 @@ class FreshViews:
 
     def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int):
         self.trunk, self.pictures, self.plan, self.workers = trunk, pictures, plan, workers
-        self.device = trunk.mean.device
+        self.device = trunk.device
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -121,8 +132,9 @@ class FreshViews:
         return FreshViews(self.trunk, some, self.plan, self.workers)
 
     @torch.no_grad()
-    def every(self, function: Callable[[Tokens], Tensor], names: tuple[str, ...] = ("centre", "1", "2")) -> Tensor:
-        """`function` (N, V, …) of the views of these names: the centre view and two random ones, the same each time."""
+    def every(self, function: Callable[[Tokens], Tensor], random_views: int) -> Tensor:
+        """`function` (N, V, …) of the centre view and of so many random ones, the same each time."""
+        names = view_names(random_views)
         orders = torch.arange(len(self)).split(EVALUATION_BATCH)
         table = [
             function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
@@ -146,8 +158,9 @@ class VectorViews:
     def centre(self) -> Iterator[Tensor]:
         yield from self.features[:, 0].split(EVALUATION_BATCH)
 
-    def every(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        return function(self.features)
+    def every(self, function: Callable[[Tensor], Tensor], random_views: int) -> Tensor:
+        """`function` (N, V, …) of the centre view and of so many random ones, or as many as there are."""
+        return function(self.features[:, : random_views + 1])
 
 
 @torch.no_grad()
@@ -169,7 +182,18 @@ class Unlabelled:
         among = torch.arange(len(self)) if among is None else among
         order = among[torch.randperm(len(among), generator=generator)]
         full = order[: len(among) // size * size]
-        yield from self.views.batches(list(full.split(size)), generator)
+        yield from self.tokens.batches(list(full.split(size)), generator)
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, without gradient; computed once for every view that is stored."""
+        return self.tokens.frozen(function)
+
+    @property
+    def tokens(self) -> StoredViews | FreshViews:
+        """The views as tokens, for a method that tunes the tail."""
+        if isinstance(self.views, VectorViews):
+            raise InputError("features cannot be trained on; give images, or a method that needs features only")
+        return self.views
 
 
 class Labelled(Unlabelled):
@@ -178,3 +202,20 @@ class Labelled(Unlabelled):
     def __init__(self, views: StoredViews | FreshViews | VectorViews, labels: Tensor):
         super().__init__(views)
         self.labels = labels
+
+
+class Unseen(NamedTuple):
+    """Labelled images as a backbone sees them that was trained without the classes `held_out`.
+
+    Features (N, V, D) of the centre view and of random ones, and the class ids (N,) of all images.
+    """
+
+    features: Tensor
+    labels: Tensor
+    held_out: Tensor
+
+
+def draw_held_out(num_classes: int, share: float, generator: torch.Generator) -> Tensor:
+    """A random share of the classes 0…num_classes−1, at least one and not all of them."""
+    number = min(max(1, round(num_classes * share)), num_classes - 1)
+    return torch.randperm(num_classes, generator=generator)[:number]

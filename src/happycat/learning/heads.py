@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
@@ -27,7 +29,7 @@ class CosineClassifier(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         return linear(normalize(features, dim=-1), normalize(self.weight, dim=-1))
 
-    def _load_from_state_dict(self, state, prefix, *args):
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         self.weight = nn.Parameter(torch.empty_like(state[prefix + "weight"], device=self.weight.device))
         super()._load_from_state_dict(state, prefix, *args)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -25,6 +27,10 @@ class ClassMemory(nn.Module):
 
     This is all that is remembered of the images: its size grows with the classes, never with the images.
     """
+
+    prototypes: Tensor  # (K, D)
+    counts: Tensor  # (K,)
+    radius: Tensor  # ()
 
     def __init__(self, dim: int):
         super().__init__()
@@ -81,7 +87,7 @@ class ClassMemory(nn.Module):
         classes = classes.to(self.prototypes.device)
         return self.prototypes[classes] + self.radius * noise.to(self.prototypes), classes
 
-    def _load_from_state_dict(self, state, prefix, *args):
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         for name in ("prototypes", "counts"):
             setattr(self, name, torch.empty_like(state[prefix + name], device=self.radius.device))
         super()._load_from_state_dict(state, prefix, *args)

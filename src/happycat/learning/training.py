@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from happycat.base.errors import HappycatError
+
+Item = TypeVar("Item")  # what a loss is computed on, a batch mostly
 
 
 @dataclass(frozen=True)
@@ -38,50 +41,53 @@ class Schedule:
         return low + (self.rate - low) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
 
+def total(terms: dict[str, Tensor]) -> Tensor:
+    """The loss: the sum of its weighted terms."""
+    first, *others = terms.values()
+    return sum(others, start=first)
+
+
 def ramp_up(epoch: int, length: int) -> float:
     """exp(−5 (1 − e/L)²), a weight that grows from nearly 0 to 1 over the first `length` epochs (from 0)."""
     return math.exp(-5 * (1 - min(1.0, epoch / length)) ** 2)
 
 
 class Training:
-    """Trains modules; `state` between two epochs is all that is needed to go on with the third.
+    """Trains modules in one or several phases; what is `state` between two epochs is all that it takes to go on.
 
-    A method makes its modules ready, as it would for a fresh start, and calls `run`: a Training that was
-    given an earlier `state` puts everything where it was then and goes on from there. A method that trains
-    in several phases calls `run` for each: those that are over are not run again, but end as they ended.
+    A method makes its modules ready, as it would for a fresh start, and calls `run` once for each phase. A Training
+    that was given an earlier `state` puts everything where it was then and goes on from there:
+
+        first time   run: phase 0 ─ epochs 1 2 3 ─┤ run: phase 1 ─ epochs 4 5 ✂ killed; the state after 4 is on disk
+        resumed      run: phase 0 ─ ends as it did ┤ run: phase 1 ─ as after 4 ─ epochs 5 6 ─┤
+
+    A phase that was over is not run again: the modules and the generator are put where it left them (`over/0/…` in the
+    state), so whatever the method does between two phases, random draws included, comes out as it did. In the phase
+    that was under way, modules, generator and optimiser are put where the state has them.
     """
 
     def __init__(self, generator: torch.Generator, resume: dict[str, Tensor] | None = None, stage: int = 0):
         self.generator = generator
         self.stage = stage
-        self._resume = resume
-        self._phase = 0
+        self._resume = resume  # the state to go on from, until the phase that it belongs to has begun
+        self._phase = 0  # the number of the phase under way
         self._before = 0  # epochs of the phases that are over
         self._over: dict[str, Tensor] = {}  # what those phases ended with
-        self._kept: dict[str, Tensor] = {}
+        self._kept: dict[str, Tensor] = {}  # the modules of the epoch to keep, if that is not the last
 
     def run(
         self,
         modules: dict[str, nn.Module],
         schedule: Schedule,
-        batches: Callable[[], Iterable],
-        loss: Callable[[object, int], dict[str, Tensor]],
+        batches: Callable[[], Iterable[Item]],
+        loss: Callable[[Item, int], dict[str, Tensor]],
         later: int = 0,
     ) -> Iterator[Epoch]:
         """Yield after each epoch; `loss(batch, epoch)` gives the weighted terms, whose sum is minimised.
 
         `later` is how many epochs the phases to come will have.
         """
-        self._modules = modules
-        self._optimizer = make_optimizer(modules, schedule)
-        self._epoch = 0
-        if self._resume is not None:
-            if self._phase < int(self._resume["phase"]):
-                self._put(_below(self._resume, f"over/{self._phase}/"))
-                self._epoch = schedule.epochs
-            else:
-                self._load(self._resume)
-                self._resume = None
+        self._begin_phase(modules, schedule)
         while self._epoch < schedule.epochs:
             for group in self._optimizer.param_groups:
                 group["lr"] = schedule.rate_at(self._epoch)
@@ -93,7 +99,22 @@ class Training:
             self._kept = {}
         self._end_phase()
 
+    def _begin_phase(self, modules: dict[str, nn.Module], schedule: Schedule) -> None:
+        """Begin at the first epoch; or, resumed, where the state has it: at the end of a phase that was over."""
+        self._modules = modules
+        self._optimizer = make_optimizer(modules, schedule)
+        self._epoch = 0
+        if self._resume is None:
+            return
+        if self._phase < int(self._resume["phase"]):
+            self._put(_below(self._resume, f"over/{self._phase}/"))
+            self._epoch = schedule.epochs
+        else:
+            self._load(self._resume)
+            self._resume = None
+
     def _end_phase(self) -> None:
+        """Remember what the phase ended with, for a later resumption in the next."""
         ended = {"generator": self.generator.get_state(), **self._tensors()}
         self._over.update({f"over/{self._phase}/{name}": tensor.clone() for name, tensor in ended.items()})
         self._before += self._epoch
@@ -103,13 +124,14 @@ class Training:
         """Make the modules as they are now the result, whatever the remaining epochs bring."""
         self._kept = {name: tensor.clone() for name, tensor in self._tensors().items()}
 
-    def _one_epoch(self, batches: Iterable, loss) -> dict[str, float]:
+    def _one_epoch(self, batches: Iterable[Item], loss: Callable[[Item, int], dict[str, Tensor]]) -> dict[str, float]:
+        """Train on every batch once; returns the mean of each loss term."""
         sums: dict[str, Tensor] = {}
         count = 0
         for batch in batches:
             terms = loss(batch, self._epoch)
             self._optimizer.zero_grad(set_to_none=True)
-            sum(terms.values()).backward()
+            total(terms).backward()
             self._optimizer.step()
             for name, value in terms.items():
                 sums[name] = sums.get(name, 0) + value.detach()

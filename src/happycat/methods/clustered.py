@@ -25,6 +25,8 @@ class ClusteredConfig(MethodConfig):
 class Clustered(Method):
     """The tail, and a centre for each class in the class memory."""
 
+    config: ClusteredConfig
+
     def cluster(self, unlabelled: Unlabelled, num_new: int) -> None:
         """k-means of the stage's images with all classes, old and new; the centres replace those before.
 

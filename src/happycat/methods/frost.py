@@ -43,12 +43,14 @@ class FrostConfig(ParametricConfig):
 class Frost(Parametric):
     """L = L_bce + ω L_mse + L_pl + L_proto + L_kd; the auxiliary head is thrown away at the stage's end."""
 
+    config: FrostConfig
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         config, num_old = self.config, self.num_classes
         features = self.features(unlabelled)
         novel = self._novel(features)
         alike = pairing(features[novel], config.top_dimensions)
-        before = unlabelled.views.frozen(copy.deepcopy(self.tail))
+        before = unlabelled.frozen(copy.deepcopy(self.tail))
         self.head.grow(self.random_rows(num_new, training))
         finder = CosineClassifier(self.tail.dim).to(features.device)
         finder.grow(self.random_rows(num_new, training))

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import mse_loss, normalize
 
-from happycat.backbone.tail import Tail
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Unlabelled
@@ -54,6 +53,8 @@ class GMConfig(ParametricConfig):
 class GM(Parametric):
     """Grow on the images that resemble no known class; average both branches; unify the classifier."""
 
+    config: GMConfig
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         grow_epochs, merge_epochs = self.config.phases()
         num_old, previous = self.num_classes, copy.deepcopy(self)
@@ -79,7 +80,7 @@ class GM(Parametric):
         novel: Tensor,
         features: Tensor,
         finder: CosineClassifier,
-        static: Tail,
+        static: nn.Module,
         training: Training,
         epochs: int,
         later: int,
@@ -88,13 +89,13 @@ class GM(Parametric):
         config = self.config
         projector = self.new_projector(training)
         alike = pairing(features[novel], config.top_dimensions)
-        before = unlabelled.views.frozen(static)
+        before = unlabelled.frozen(static)
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
             features, chosen = self.tail(batch.tokens), novel[batch.index]
             terms = {
                 "contrast": config.contrast_weight
-                * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature),
+                * losses.info_nce(*projector(features).chunk(2), temperature=config.contrast_temperature),
                 "distillation": config.grow_distillation_weight * losses.feature_distillation(features, before(batch)),
             }
             if chosen.sum() > 1:
@@ -112,7 +113,7 @@ class GM(Parametric):
             later,
         )
 
-    def _merge_branches(self, static: Tail) -> None:
+    def _merge_branches(self, static: nn.Module) -> None:
         """Branch unification: θ ← α θ_static + (1 − α) θ_grown."""
         for grown, kept in zip(self.tail.parameters(), static.parameters(), strict=True):
             grown.lerp_(kept, self.config.static_share)
@@ -128,7 +129,7 @@ class GM(Parametric):
     ) -> Iterator[Epoch]:
         """Category unification: one classifier for the classes found and those remembered."""
         config, num_old = self.config, previous.num_classes
-        then, merged = unlabelled.views.frozen(previous.cosines), unlabelled.views.frozen(copy.deepcopy(self.tail))
+        then, merged = unlabelled.frozen(previous.cosines), unlabelled.frozen(copy.deepcopy(self.tail))
         scale = config.prediction_temperature * config.lwf_temperature
 
         def loss(batch: Batch, _: int) -> dict[str, Tensor]:

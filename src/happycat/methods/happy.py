@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from happycat.learning.clustering import kmeans, least_similar
 from happycat.learning.heads import Projector
 from happycat.learning.training import Epoch, Training
 from happycat.methods.parametric import Parametric, ParametricConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +41,18 @@ class HappyConfig(ParametricConfig):
     cluster_init: bool = setting(True, "start new classes from k-means centres")
 
     @classmethod
-    def paper(cls, dataset: str = "") -> HappyConfig:
-        return replace(super().paper(dataset), entropy_constants=False, distillation_weight=1.0, unit_samples=True)
+    def paper(cls) -> Self:
+        return replace(super().paper(), entropy_constants=False, distillation_weight=1.0, unit_samples=True)
 
 
 class Happy(Parametric):
     """`fit` (in `Parametric`) and `discover` follow the paper's Algorithm 1."""
 
+    config: HappyConfig
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         config, num_old = self.config, self.num_classes
-        before = unlabelled.views.frozen(copy.deepcopy(self.tail))
+        before = unlabelled.frozen(copy.deepcopy(self.tail))
         self.head.grow(self._initial_rows(unlabelled, num_new, training))
         projector = self.new_projector(training)
         hardness = self._hardness()
@@ -91,7 +97,9 @@ class Happy(Parametric):
         terms = {}
         if weight := config.self_training_weight:
             terms["self-distillation"] = weight * losses.self_distillation(
-                *cosines.chunk(2), config.prediction_temperature, config.teacher_temperature
+                *cosines.chunk(2),
+                temperature=config.prediction_temperature,
+                teacher_temperature=config.teacher_temperature,
             )
         if weight := config.entropy_weight:
             marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
@@ -104,7 +112,9 @@ class Happy(Parametric):
         if weight := config.distillation_weight:
             terms["distillation"] = weight * losses.feature_distillation(features, before)
         if weight := config.contrast_weight:
-            terms["contrast"] = weight * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature)
+            terms["contrast"] = weight * losses.info_nce(
+                *projector(features).chunk(2), temperature=config.contrast_temperature
+            )
         return terms
 
     def _prototype_loss(self, number: int, hardness: Tensor, generator: torch.Generator) -> Tensor:

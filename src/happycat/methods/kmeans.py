@@ -27,8 +27,11 @@ class KMeansConfig(ClusteredConfig):
 class KMeans(Clustered):
     """Cluster the features anew at each stage."""
 
+    config: KMeansConfig
+
     family = "kmeans"
     trains = False
+    features_only = True
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         features = normalize(self.features(labelled), dim=-1)

@@ -1,7 +1,7 @@
 """MetaGCD (Wu et al., ICCV 2023): rehearse discovery on the labelled classes, so that later stages forget less.
 
-Adapted: the published outer loop cannot run as written; it is first-order MAML here. A task hides some
-labelled classes and meets them in a few pseudo-stages without their labels; the gradient, at the weights that
+Adapted: the published outer loop cannot run as written; it is first-order MAML here. A task holds out
+some labelled classes and meets them in a few pseudo-stages without their labels; the gradient, at the weights that
 this leads to, of the supervised loss on held-out images of all classes met so far is applied to the weights
 before. The rates are its own program's, a hundredth of the other methods'; there are fewer tasks and epochs
 than in its program. Test images go to the nearest centre of k-means on the stage's images.
@@ -20,7 +20,7 @@ from torch import Tensor
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Labelled
-from happycat.learning.training import Epoch, Training, make_optimizer
+from happycat.learning.training import Epoch, Training, make_optimizer, total
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 
@@ -33,10 +33,10 @@ class MetaGCDConfig(VanillaGCDConfig):
     neighbour_share: float = setting(0.5, "of the neighbours' contrast; the rest is InfoNCE's", 0, 1)
     tasks: int = setting(10, "of the rehearsal", 1)
     task_stages: int = setting(3, "pseudo-stages of a task", 1)
-    hidden_share: float = setting(0.3, "of the labelled classes that a task hides", 0.01, 0.9)
+    held_out_share: float = setting(0.3, "of the labelled classes that a task holds out", 0.01, 0.9)
     inner_epochs: int = setting(3, "of a pseudo-stage", 1)
     outer_rate: float = setting(1e-5, "learning rate of the rehearsal's outer steps", 0)
-    held_out_share: float = setting(0.25, "of the images that the outer step is judged by", 0.01, 0.9)
+    query_share: float = setting(0.25, "of the images that the outer step is judged by (the query set)", 0.01, 0.9)
     old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
 
 
@@ -49,6 +49,8 @@ class PseudoStage(NamedTuple):
 
 class MetaGCD(VanillaGCD):
     """GCD with a rehearsal after Stage-0, and a contrast with soft neighbours at each stage."""
+
+    config: MetaGCDConfig
 
     rehearses = True
 
@@ -77,14 +79,14 @@ class MetaGCD(VanillaGCD):
         self.learn_labelled(labelled)
 
     def _task(self, labels: Tensor, generator: torch.Generator) -> Iterator[PseudoStage]:
-        """Hide some classes, then meet them in pseudo-stages, together with a few images of those met before."""
+        """Hold out some classes, then meet them in pseudo-stages, together with a few images of those met before."""
         config = self.config
         classes = torch.randperm(int(labels.max()) + 1, generator=generator)
-        number = min(max(config.task_stages, round(len(classes) * config.hidden_share)), len(classes) - 1)
-        hidden, met = classes[:number], classes[number:]
-        judging = torch.rand(len(labels), generator=generator) < config.held_out_share
+        number = min(max(config.task_stages, round(len(classes) * config.held_out_share)), len(classes) - 1)
+        held_out, met = classes[:number], classes[number:]
+        judging = torch.rand(len(labels), generator=generator) < config.query_share
         again = torch.rand(len(labels), generator=generator) < config.old_share
-        for new in hidden.tensor_split(config.task_stages):
+        for new in held_out.tensor_split(config.task_stages):
             is_new, is_old = torch.isin(labels, new), torch.isin(labels, met)
             met = torch.cat([met, new])
             stage = PseudoStage(
@@ -103,7 +105,7 @@ class MetaGCD(VanillaGCD):
         terms = adapted.supervised_loss(batch, labelled.labels[batch.index])
         theirs = [p for p in adapted.parameters() if p.requires_grad]
         mine = [p for p in self.parameters() if p.requires_grad]
-        gradients = torch.autograd.grad(sum(terms.values()), theirs)
+        gradients = torch.autograd.grad(total(terms), theirs)
         moved = sum((g * p).sum() for g, p in zip(gradients, mine, strict=True))
         return {**{name: term.detach() for name, term in terms.items()}, "outer step": moved - moved.detach()}
 
@@ -114,5 +116,5 @@ class MetaGCD(VanillaGCD):
         for _ in range(config.inner_epochs):
             for batch in labelled.batches(min(config.batch_size, len(served)), training.generator, served):
                 optimizer.zero_grad(set_to_none=True)
-                sum(self.stage_loss(batch).values()).backward()
+                total(self.stage_loss(batch)).backward()
                 optimizer.step()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from happycat.backbone.tail import Tail
+from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens
 from happycat.base.config import Checked, choice, setting
-from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.batches import Labelled, Unlabelled, Unseen
 from happycat.learning.heads import Projector
 from happycat.learning.memory import ClassMemory
 from happycat.learning.training import Epoch, Schedule, Training
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +28,12 @@ class MethodConfig(Checked):
     batch_size: int = setting(128, "images a batch", 2)
 
     @classmethod
-    def authors(cls, dataset: str = "") -> MethodConfig:
+    def authors(cls) -> Self:
         """What the authors' program does; the paper's tables came from it."""
         return cls()
 
     @classmethod
-    def paper(cls, dataset: str = "") -> MethodConfig:
+    def paper(cls) -> Self:
         """What the paper's text says, where it differs."""
         return cls()
 
@@ -87,12 +91,21 @@ class Method(nn.Module):
     family: str
     trains = True  # whether its stages are trained, epoch by epoch
     rehearses = False  # whether `rehearse` does anything
+    features_only = False  # whether it tunes nothing: it is served features, and its tail is `Vectors`
+    calibrates = False  # whether `calibrate` does anything
 
-    def __init__(self, tail: Tail, config: MethodConfig):
+    config: MethodConfig
+
+    def __init__(self, tail: Tail | Vectors, config: MethodConfig):
         super().__init__()
         self.config = config
         self.tail = tail
         self.memory = ClassMemory(tail.dim)
+
+    @property
+    def random_views(self) -> int:
+        """How many random views' features it is served besides the centre view's, if it needs features only."""
+        return 0
 
     @property
     def num_classes(self) -> int:
@@ -102,6 +115,9 @@ class Method(nn.Module):
     def class_counts(self) -> list[int]:
         """How many images each known class was learned from."""
         return self.memory.counts.tolist()
+
+    def calibrate(self, unseen: Unseen, generator: torch.Generator) -> None:
+        """Before `fit`: choose values on classes that a copy of the backbone was not trained on."""
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
         """Stage-0: learn the labelled classes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -16,6 +17,9 @@ from happycat.learning.batches import Batch, Labelled, Unlabelled
 from happycat.learning.heads import CosineClassifier, Projector, random_rows
 from happycat.learning.training import Epoch, Training
 from happycat.methods.method import Method, TrainedConfig
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +37,7 @@ class ParametricConfig(TrainedConfig):
     base_teacher_epochs: int = setting(30, "epochs of that warm-up", 1)
 
     @classmethod
-    def authors(cls, dataset: str = "") -> ParametricConfig:
-        return cls(base_entropy_weight=2.0, epochs=20) if dataset == "cub" else cls()
-
-    @classmethod
-    def paper(cls, dataset: str = "") -> ParametricConfig:
+    def paper(cls) -> Self:
         return replace(
             cls(),
             base_classification_weight=1.0,
@@ -49,6 +49,8 @@ class ParametricConfig(TrainedConfig):
 
 class Parametric(Method):
     """The tail f, the cosine classifier g and the class memory."""
+
+    config: ParametricConfig
 
     family = "parametric"
 
@@ -86,7 +88,9 @@ class Parametric(Method):
         if weight := config.base_self_training_weight:
             p = (cosines / config.prediction_temperature).softmax(1)
             terms["self-distillation"] = weight * losses.self_distillation(
-                *cosines.chunk(2), config.prediction_temperature, self._base_teacher_temperature(epoch)
+                *cosines.chunk(2),
+                temperature=config.prediction_temperature,
+                teacher_temperature=self._base_teacher_temperature(epoch),
             )
             terms["entropy"] = weight * config.base_entropy_weight * losses.negative_entropy(p.mean(0), constant=True)
         return terms

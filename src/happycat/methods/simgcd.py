@@ -32,6 +32,8 @@ class SimGCDConfig(ParametricConfig):
 class SimGCD(Parametric):
     """L = self-distillation − ε H(p̄) + InfoNCE."""
 
+    config: SimGCDConfig
+
     def discover(
         self,
         unlabelled: Unlabelled,
@@ -61,9 +63,11 @@ class SimGCD(Parametric):
         marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
         return {
             "self-distillation": losses.self_distillation(
-                *cosines.chunk(2), config.prediction_temperature, config.teacher_temperature
+                *cosines.chunk(2),
+                temperature=config.prediction_temperature,
+                teacher_temperature=config.teacher_temperature,
             ),
             "entropy": config.entropy_weight * losses.negative_entropy(marginal, constant=True),
             "contrast": config.contrast_weight
-            * losses.info_nce(*projector(features).chunk(2), config.contrast_temperature),
+            * losses.info_nce(*projector(features).chunk(2), temperature=config.contrast_temperature),
         }

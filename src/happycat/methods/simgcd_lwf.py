@@ -30,9 +30,11 @@ class SimGCDLwFConfig(SimGCDConfig):
 class SimGCDLwF(SimGCD):
     """L = L_SimGCD + λ L_lwf."""
 
+    config: SimGCDLwFConfig
+
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         config, num_old = self.config, self.num_classes
-        before = unlabelled.views.frozen(copy.deepcopy(self).cosines)
+        before = unlabelled.frozen(copy.deepcopy(self).cosines)
 
         def lwf(batch: Batch, cosines: Tensor) -> dict[str, Tensor]:
             now, then = cosines[:, :num_old], before(batch)

@@ -37,6 +37,8 @@ class VanillaGCDConfig(ClusteredConfig, TrainedConfig):
 class VanillaGCD(Clustered):
     """Stage-0: λ0 SupCon + (1−λ0) InfoNCE. Stages: InfoNCE alone. Then k-means."""
 
+    config: VanillaGCDConfig
+
     family = "contrastive"
 
     def __init__(self, tail: Tail, config: VanillaGCDConfig):

@@ -37,7 +37,9 @@ def labelled_classes(calm: Calm, points: Tensor, labels: Tensor, names: Sequence
     """A new registry with the classes that Calm has learned; `points` (N, d) are the labelled images' centre views."""
     members = [(labels == c).nonzero()[:, 0] for c in range(len(names))]
     registry = ClassRegistry()
-    for name, tree in zip(names, split_trees(calm.rule(), points, members, 0, float(calm.familiar)), strict=True):
+    for name, tree in zip(
+        names, split_trees(calm.rule(), points, members, 0, float(calm.rejection_threshold)), strict=True
+    ):
         registry.add(name, 0, tree)
     return registry
 
@@ -48,7 +50,11 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
     `points` (N, d) are the centre views of the stage's images. A discovered class is less alike than a labelled one:
     its rejection threshold is that of its own images, if that is lower.
     """
-    old, prototypes, most = rule_of(registry, calm.sharpness), calm.memory.prototypes, float(calm.familiar)
+    old, prototypes, most = (
+        rule_of(registry, calm.softmax_temperature),
+        calm.memory.prototypes,
+        float(calm.rejection_threshold),
+    )
     known, new = len(old.prototypes), prototypes[len(old.prototypes) :]
     cosines, nearest = (points @ prototypes.T).max(1)
     members = [(nearest == row).nonzero()[:, 0] for row in range(known, len(prototypes))]
@@ -57,7 +63,7 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
         torch.cat([old.prototypes, new]),
         torch.cat([torch.from_numpy(registry.active().owner), len(registry) + torch.arange(len(new))]),
         len(registry) + len(new),
-        calm.sharpness,
+        calm.softmax_temperature,
         torch.cat([old.thresholds, torch.tensor(own)]),
     )
     return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known, most)]

@@ -10,13 +10,17 @@ from torch.nn.functional import normalize
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress, duration
 from happycat.images.pictures import Pictures, Subset
 from happycat.images.sources import VectorRows
+from happycat.learning.batches import FreshViews, Labelled, VectorViews
 from happycat.learning.training import Training
+from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.pretraining import small_vit_config, train_from_scratch
 from happycat.model.file import Part
-from happycat.model.scratch import train_from_scratch
 
 
 def extractor_of(
@@ -70,6 +74,14 @@ def trained(
     if extractor is None or not extractor.from_scratch:
         return {}
     some = Subset(pictures, [key for key, use in zip(pictures.keys, used.tolist(), strict=True) if use])
+    trunk, tail = extractor.trunk, extractor.tail
+    assert isinstance(trunk, Trunk)  # a ViT from scratch is cut in two
+    assert isinstance(tail, Tail)
+    views, truth = FreshViews(trunk, some, extractor.plan, extractor.workers), labels[used].to(extractor.device)
+    calm = Calm(Vectors(extractor.dim), CalmConfig()).to(extractor.device)
     advance = progress.step("training the backbone")
-    state = train_from_scratch(extractor, some, labels[used], training, advance).state_dict()
-    return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
+    for _ in train_from_scratch(tail, views, truth, calm, small_vit_config(), training):
+        advance(1)
+    seen = Labelled(VectorViews(views.every(tail, calm.random_views)), truth)
+    list(calm.fit(seen, training))
+    return {name: value.cpu() for name, value in calm.state_dict().items()}

@@ -35,7 +35,6 @@ from happycat.images.sources import (
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
-from happycat.methods.calm.number import Count
 from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, label_array, labelled_classes, remember, rule_of, take_up
@@ -196,11 +195,10 @@ class Happycat(ClassifierMixin, BaseEstimator):
             features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
             served, generator = Unlabelled(VectorViews(features)), seeded(seed, "discover", self.stage_)
             calm, count = self.calm_, None
-            known = remember(calm, self.registry_)
+            remember(calm, self.registry_)
             if number is None:
                 progress.step("counting new classes")
-                most = min(max(10, known), images - 1)
-                count = calm.count(served, most, generator) if most > 0 else Count(0, 0, 0, [0], [0.0])
+                count = calm.count(served, generator)
                 number = count.number
             progress.step("discovering")
             list(calm.discover(served, number, Training(generator)))
@@ -361,7 +359,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def rule(self) -> PredictionRule:
         """The rule of prediction, over the classes as they are now; it takes points of the whitened space."""
         check_is_fitted(self, "registry_")
-        return rule_of(self.registry_, self.calm_.sharpness)
+        return rule_of(self.registry_, self.calm_.softmax_temperature)
 
     def _predicted(self, embeddings: Tensor) -> Prediction:
         return self.rule()(self.calm_.space(embeddings))

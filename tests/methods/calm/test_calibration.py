@@ -1,17 +1,17 @@
-"""Hiding labelled classes: what an episode holds, and what is learned from it."""
+"""Held-out classes: what an episode holds, and what is learned from it."""
 
 from __future__ import annotations
 
 import torch
 from torch.nn.functional import normalize
 
+from happycat.learning.batches import draw_held_out
 from happycat.methods.calm.calibration import (
     ENOUGH,
     Calibration,
-    draw_held_out,
     enough,
     fit_temperature,
-    hide,
+    hold_out,
     rejection_threshold,
 )
 from happycat.methods.calm.number import follow
@@ -31,19 +31,19 @@ def labelled(noise: float = 0.1):
     return normalize(features, dim=-1), labels
 
 
-def some_hidden(seed: int) -> torch.Tensor:
+def some_held_out(seed: int) -> torch.Tensor:
     return draw_held_out(NUM_CLASSES, 0.3, generator(seed))
 
 
 def calibration(features, labels, episodes=3) -> Calibration:
-    made = [hide(features, labels, some_hidden(seed), generator(seed)) for seed in range(episodes)]
+    made = [hold_out(features, labels, some_held_out(seed), generator(seed)) for seed in range(episodes)]
     return Calibration(made, lambda search, number: search.best(number, 1, 5), seed=0)
 
 
-def test_an_episode_hides_whole_classes_and_judges_by_none_of_its_images():
+def test_an_episode_holds_out_whole_classes_and_judges_by_none_of_its_images():
     features, labels = labelled()
     for seed in range(5):
-        episode = hide(features, labels, some_hidden(seed), generator(seed))
+        episode = hold_out(features, labels, some_held_out(seed), generator(seed))
         assert (episode.num_old, episode.num_new) == (7, 3)
         assert set(episode.labels.tolist()) == set(range(7))
         assert len(episode.labelled) + len(episode.served) + len(episode.judges) == len(labels)
@@ -60,7 +60,7 @@ def test_no_class_loses_its_last_image():
     features, labels = labelled()
     first = torch.stack([(labels == c).nonzero()[0, 0] for c in range(NUM_CLASSES)])
     for seed in range(20):
-        episode = hide(features[first], labels[first], some_hidden(seed), generator(seed))
+        episode = hold_out(features[first], labels[first], some_held_out(seed), generator(seed))
         assert (len(episode.labelled), len(episode.served), len(episode.judges)) == (7, 3, 0)
 
 
@@ -74,31 +74,31 @@ def test_of_very_large_classes_some_images_judge():
     assert chosen[ENOUGH - 1] == 3 * ENOUGH - 1  # spread over all of them
 
 
-def test_the_space_that_finds_hidden_classes_is_worth_more():
+def test_the_space_that_finds_held_out_classes_is_more_accurate():
     made = calibration(*labelled(0.15))
-    assert made.worth(9, 0.3, 0.1) > made.worth(2, 0.3, 0.1) + 10
+    assert made.accuracy(9, 0.3, 0.1) > made.accuracy(2, 0.3, 0.1) + 10
 
 
-def test_the_price_finds_the_number_of_hidden_classes():
+def test_the_penalty_finds_the_number_of_held_out_classes():
     features, labels = labelled()
     made = calibration(features, labels)
-    price = made.price(20, 0.3, 0.1)
-    assert price.component > 0
-    assert price.image > 0
+    penalty = made.penalty(20, 0.3, 0.1)
+    assert penalty.component > 0
+    assert penalty.image > 0
     for i, episode in enumerate(made.episodes):
         space, old = episode.known(20, 0.3)
         steps = follow(made._search(i, space(episode.served), old, 0.1), 2, 8)
-        assert price.number(steps) == episode.num_new
-        low, high = price.interval(steps)
+        assert penalty.number(steps) == episode.num_new
+        low, high = penalty.interval(steps)
         assert low <= episode.num_new <= high
 
 
-def test_sharper_for_classes_that_are_told_apart_better():
+def test_a_lower_softmax_temperature_for_classes_that_are_told_apart_better():
     clear, blurred = calibration(*labelled(0.05)), calibration(*labelled(0.4))
-    assert clear.confidence(20, 0.3).sharpness < blurred.confidence(20, 0.3).sharpness
+    assert clear.confidence(20, 0.3).softmax_temperature < blurred.confidence(20, 0.3).softmax_temperature
 
 
-def test_the_sharpness_is_that_of_the_likeliest_probabilities():
+def test_the_softmax_temperature_is_that_of_the_likeliest_probabilities():
     cosines = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.2, 0.7], [0.6, 0.5]])
     truth = torch.tensor([0, 0, 1, 1])
 
@@ -109,12 +109,12 @@ def test_the_sharpness_is_that_of_the_likeliest_probabilities():
     assert likelihood(best) >= max(likelihood(best * 1.2), likelihood(best / 1.2))
 
 
-def test_all_but_a_few_images_are_familiar():
+def test_all_but_a_few_images_are_above_the_rejection_threshold():
     cosines = torch.rand(200, 5, generator=generator())
     assert 0 < (cosines.amax(1) < rejection_threshold(cosines)).float().mean() < 0.1
     made = calibration(*labelled())
-    threshold = made.confidence(20, 0.3).familiar
+    threshold = made.confidence(20, 0.3).rejection_threshold
     for episode in made.episodes:
         space, old = episode.known(20, 0.3)
-        hidden = episode.truth >= episode.num_old
-        assert ((space(episode.judges[hidden]) @ old.T).amax(1) < threshold).float().mean() > 0.9
+        new = episode.truth >= episode.num_old
+        assert ((space(episode.judges[new]) @ old.T).amax(1) < threshold).float().mean() > 0.9

@@ -1,4 +1,4 @@
-"""Calm: chosen by hiding, nothing tuned, old directions stay."""
+"""Calm: values chosen on held-out classes, nothing tuned, old directions stay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_colours_are_discovered():
 
 
 def test_probabilities_are_sharp_enough_to_be_likely():
-    """The sharpness is that of the grid's likeliest: the labelled images are not given flat probabilities."""
+    """The softmax temperature is that of the grid's likeliest: the labelled images are not given flat probabilities."""
     method, labelled, _ = after_stage_0("calm", **FULL)
     probabilities = method.predict_all(labelled)
     right = probabilities.argmax(1) == labelled.labels
@@ -49,11 +49,11 @@ def test_probabilities_are_sharp_enough_to_be_likely():
 
 def test_new_colours_are_counted():
     method, labelled, unlabelled = after_stage_0("calm", **{**FULL, "episodes": 6})
-    found = method.count(unlabelled, 6, torch.Generator().manual_seed(0))
+    found = method.count(unlabelled, torch.Generator().manual_seed(0), 6)
     assert found.number == NUM_NEW
     assert found.low <= found.number <= found.high
     assert found.numbers[found.curve.index(max(found.curve))] == found.number
-    assert method.count(labelled, 6, torch.Generator().manual_seed(0)).number == 0
+    assert method.count(labelled, torch.Generator().manual_seed(0), 6).number == 0
 
 
 def test_the_classes_of_another_method_are_adopted():
@@ -65,8 +65,8 @@ def test_the_classes_of_another_method_are_adopted():
     assert (method.predict_all(unlabelled).argmax(1) == truth).float().mean() > 0.9
 
 
-def test_an_unfamiliar_colour_is_below_the_threshold_and_most_labelled_images_are_not():
+def test_an_unknown_colour_is_below_the_threshold_and_most_labelled_images_are_not():
     method, labelled, unlabelled = after_stage_0("calm", **FULL)
-    assert (method.memory.similarity(method.points(labelled)) >= method.familiar).float().mean() > 0.7
+    assert (method.memory.similarity(method.points(labelled)) >= method.rejection_threshold).float().mean() > 0.7
     new = method.points(unlabelled)[-len(unlabelled) // 5 :]
-    assert (method.memory.similarity(new) < method.familiar).float().mean() > 0.7
+    assert (method.memory.similarity(new) < method.rejection_threshold).float().mean() > 0.7

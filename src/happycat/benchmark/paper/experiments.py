@@ -168,15 +168,18 @@ def confidence(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 
 def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
-    parts = {
+    parts: dict[str, dict] = {
         "Calm": {},
-        "centre view only": {"averaged": False},
+        "centre view only": {"averaged_views": 0},
         "not whitened": {"shrinkage": 1.0},
         "all dimensions": {"dimensions": 1_000_000},
         "no moves, one restart": {"moves": 0, "restarts": 1},
-        "tail tuned on the labelled classes": {"tuned": True},
+    }
+    loops: dict[str, dict] = {
+        "tail tuned on the labelled classes": {"tune_tail": True},
+        "number of classes estimated": {"num_new": "auto"},
     }
     return (
         *(Variant(label=label, method="calm", values=values) for label, values in parts.items()),
-        Variant(label="number of classes estimated", method="calm", loop={"num_new": "auto"}),
+        *(Variant(label=label, method="calm", loop=loop) for label, loop in loops.items()),
     )

@@ -39,9 +39,9 @@ def test_logits(loop: Loop, stage: int, data: Images) -> tuple[np.ndarray, np.nd
     """Logits (N, K) and class ids (N,) of the test images of all classes up to a stage."""
     logits, targets = [], []
     for t in range(stage + 1):
-        served, _, ids = loop.served_test(t, data)
-        logits += [loop.method.logits(tokens).cpu() for tokens in served.views.centre()]
-        targets.append(ids)
+        test = loop.data.test_set(t, data)
+        logits += [loop.method.logits(tokens).cpu() for tokens in test.served.views.centre()]
+        targets.append(test.ids)
     return torch.cat(logits).double().numpy(), np.concatenate(targets)
 
 

@@ -8,34 +8,35 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from happycat.backbone.config import build
-from happycat.backbone.store import Recipe, TokenStore, affordable_views
-from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Trunk
-from happycat.backbone.views import ViewPlan
+from happycat.backbone.config import Backbone, build
+from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress, duration
+from happycat.benchmark.data import StageData
 from happycat.benchmark.paper.experiments import Variant
 from happycat.benchmark.paper.results import Results
-from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
+from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import (
     Request,
     check_start,
     chosen_backbone,
+    configs,
     describe,
     method_config,
     prepare,
+    pretraining_config,
     the_split,
 )
 from happycat.benchmark.speed import quick_rates
 from happycat.images import datasets as images
 from happycat.methods import METHODS, MethodConfig
+from happycat.methods.parametric import ParametricConfig
 
 FIRST = {"parametric": "happy", "contrastive": "vanilla_gcd"}  # the method that trains Stage-0 for its family
 
@@ -49,7 +50,7 @@ class Setting:
         self.backbone = chosen_backbone(request.backbone, self.data)
         self.scratch = self.backbone.from_scratch
         self._splits: dict[str, Split] = {}
-        self._parts: dict[int, tuple[Trunk, Tail]] = {}
+        self._parts: dict[int, Backbone] = {}
 
     def split(self, protocol: dict) -> Split:
         key = json.dumps(protocol, sort_keys=True)
@@ -57,7 +58,7 @@ class Setting:
             self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
         return self._splits[key]
 
-    def parts(self, seed: int) -> tuple[Trunk, Tail]:
+    def parts(self, seed: int) -> Backbone:
         """Trunk and tail; those of a backbone from scratch depend on the seed."""
         key = seed if self.scratch else 0
         if key not in self._parts:
@@ -65,7 +66,7 @@ class Setting:
         return self._parts[key]
 
     def config(self, method: str, values: dict) -> MethodConfig:
-        return method_config(method, self.request.flavour, self.data.name, values)[1]
+        return method_config(method, self.request.flavour, self.data, values)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ class Job:
 
     @property
     def config(self) -> MethodConfig:
-        return self.setting.config(self.request.method, self.request.method_values)
+        return configs(self.request, self.setting.data, self.setting.scratch)[1]
 
     def done(self) -> int:
         """How many of its stages are on disk."""
@@ -99,14 +100,14 @@ class Job:
         request, folder = self.request, self.request.out
         if not (folder / "run.json").exists() or self.done() < self.num_stages:
             return False
-        config, (trunk, _) = self.config, self.setting.parts(request.loop.seed)
+        setting, (trunk, _) = self.setting, self.setting.parts(request.loop.seed)
+        method_class, config, pretraining = configs(request, setting.data, setting.scratch)
         start = Record(request.start) if request.start else None
         if start:
-            method_class, _ = METHODS[request.method]
             config = check_start(
-                start, method_class, config, request.method_values, self.split, trunk, self.setting.scratch
+                start, method_class, config, request.method_values, self.split, trunk, setting.backbone
             )
-        asked = describe(request, config, self.setting.data, trunk, request.loop, start)["numbers"]
+        asked = describe(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
         there = Record(folder).about()["numbers"]
         if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
             raise InputError(f"{folder} was run with another {changed[0]}; give another folder (--out) or delete it")
@@ -126,20 +127,22 @@ class Job:
         return total
 
     def missing_views(self) -> int:
-        """Views whose tokens are not on disk yet."""
-        config, data = self.request.loop, self.setting.data
-        trunk, _ = self.setting.parts(config.seed)
-        plan = ViewPlan(
-            image_size=trunk.image_size, crop_share=data.crop_share, mirror=data.mirror, seed=config.view_seed
+        """Views whose tokens or features are not on disk yet."""
+        setting, request = self.setting, self.request
+        method_class, config, _ = configs(request, setting.data, setting.scratch)
+        backbone = setting.parts(request.loop.seed)
+        method = method_class(Vectors(backbone.tail.dim), config) if method_class.features_only else None
+        data = StageData(
+            images=setting.data,
+            split=self.split,
+            backbone=backbone,
+            scratch=setting.scratch,
+            random_views=method.random_views if method else None,
+            config=request.loop,
+            folder=request.out,
+            progress=SILENT,
         )
-        fingerprint, missing = trunk.fingerprint(), 0
-        for t in range(self.num_stages):
-            train = unlabelled_pictures(data, self.split, t) if t else labelled_pictures(data, self.split)[0]
-            for pictures, wanted in ((train, config.views), (test_pictures(data, self.split, t)[0], 0)):
-                recipe = partial(Recipe.of, trunk, fingerprint, pictures, plan)
-                views = wanted and affordable_views(recipe, wanted, config.cache_gb * 1e9)
-                missing += (len(pictures) - TokenStore(config.tokens, recipe(views)).recorded()) * (views + 1)
-        return missing
+        return data.missing_views(self.num_stages)
 
 
 class Study:
@@ -160,14 +163,15 @@ class Study:
         self.stage0: dict[Path, Job] = {}
         self.runs: dict[str, list[tuple[Variant, list[Job]]]] = {}
         for name, setting in settings.items():
-            usual = setting.config("happy", _fitting("happy", setting.request.method_values))
+            usual = setting.config("happy", self._fitting(setting, "happy", {}))
             rows = variants(setting.split(setting.request.protocol_values), usual)
             self.runs[name] = [(row, [self._job(name, setting, row, seed) for seed in seeds]) for row in rows]
 
     def _job(self, name: str, setting: Setting, variant: Variant, seed: int) -> Job:
         request = setting.request
-        common = _fitting(variant.method, request.method_values)
-        usual = setting.config(variant.method, common)
+        common = self._fitting(setting, variant.method, variant.loop)
+        own = {f.name for f in fields(METHODS[variant.method][1])}
+        usual = setting.config(variant.method, {k: v for k, v in common.items() if k in own})
         values = {k: v for k, v in variant.values.items() if getattr(usual, k) != v}
         protocol = {k: v for k, v in variant.protocol.items() if request.protocol_values.get(k) != v}
         slug = "-".join([variant.method, *(f"{k}={_short(v)}" for k, v in (values | variant.loop | protocol).items())])
@@ -188,6 +192,14 @@ class Study:
             ),
         )
 
+    def _fitting(self, setting: Setting, method: str, loop: dict[str, Any]) -> dict[str, Any]:
+        """Those of the values in the setting's request that the method has, or the training of its backbone."""
+        request = replace(setting.request, method=method, loop=replace(setting.request.loop, **loop))
+        pretraining = pretraining_config(request, setting.scratch)
+        owners = [METHODS[method][1], *([ParametricConfig] if pretraining else [])]
+        known = {f.name for owner in owners for f in fields(owner)}
+        return {name: value for name, value in request.method_values.items() if name in known}
+
     def _stage0(self, name: str, setting: Setting, method: str, seed: int) -> Path | None:
         """The folder of the Stage-0 that the method starts from, and a job that fills it."""
         first = FIRST.get(METHODS[method][0].family)
@@ -202,7 +214,7 @@ class Study:
                 request=replace(
                     request,
                     method=first,
-                    method_values=_fitting(first, request.method_values),
+                    method_values=self._fitting(setting, first, {}),
                     loop=replace(request.loop, seed=seed, until=0),
                     out=out,
                 ),
@@ -285,17 +297,15 @@ def run_one(request: Request, progress: Progress) -> None:
         loop.run()
 
 
-def _fitting(method: str, values: dict) -> dict:
-    """Those of the values that the method has."""
-    known = {f.name for f in fields(METHODS[method][1])}
-    return {name: value for name, value in values.items() if name in known}
-
-
 def _longest(jobs: list[Job]) -> list[Job]:
-    """The longest job for each split: those of one split share their tokens."""
-    longest: dict[str, Job] = {}
+    """The longest job for each split and kind of what is stored: tokens, or features. Those jobs share it."""
+    longest: dict[tuple[str, str], Job] = {}
     for job in jobs:
-        key = json.dumps(job.request.protocol_values, sort_keys=True)
+        method = METHODS[job.request.method][0]
+        key = (
+            json.dumps(job.request.protocol_values, sort_keys=True),
+            job.request.method if method.features_only else "",
+        )
         if key not in longest or job.num_stages > longest[key].num_stages:
             longest[key] = job
     return list(longest.values())

@@ -54,6 +54,7 @@ def load(root: Path | str) -> Images:
             "old_per_class": 5,
         },
         order=BASE + NOVEL,
+        method_values={"parametric": {"base_entropy_weight": 2.0, "epochs": 20}},
     )
 
 

@@ -1,6 +1,8 @@
-"""Calibration by hiding: take the labels off some labelled classes, discover them, and see what works.
+"""Calibration on held-out classes: take the labels off some labelled classes, discover them, keep the best values.
 
-This chooses everything that Calm needs to know, from the labelled images alone.
+It chooses every value that Calm needs, from the labelled images alone: the whitened space's dimensions and shrinkage,
+the mixture's temperature, the complexity penalty of a component; by temperature scaling, the softmax temperature of the
+probabilities; and the rejection threshold.
 """
 
 from __future__ import annotations
@@ -22,11 +24,15 @@ from happycat.methods.calm.space import Scatter, Space
 JUDGING = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.05  # of a known class's images that are served without their labels
 GROWTH_MOVES = 3  # after each component more
-ENOUGH = 100  # served images of a class to judge values with; a price needs them all: it depends on their number
+ENOUGH = 100  # served images of a class to judge values with; a penalty needs them all: it depends on their number
 
 
 class Episode(NamedTuple):
-    """Labelled images with some classes hidden: what is still labelled, what is served, what judges."""
+    """Labelled images with some classes held out: what is still labelled, what is served, what judges.
+
+    The images of the held-out classes and a few of the others are served without labels, as in a stage. Class ids are
+    renumbered: the classes still labelled first, then the held-out ones.
+    """
 
     scatter: Scatter
     labelled: Tensor  # (n, D)
@@ -51,12 +57,6 @@ def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
     return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
 
 
-def draw_held_out(num_base: int, share: float, generator: torch.Generator) -> Tensor:
-    """A share of the classes 0…num_base−1, at least one and not all of them."""
-    number = min(max(1, round(num_base * share)), num_base - 1)
-    return torch.randperm(num_base, generator=generator)[:number]
-
-
 def enough(classes: Tensor) -> Tensor:
     """Which images to judge values with: all, or of a class with very many some, evenly spread, (n,)."""
     chosen = []
@@ -66,15 +66,15 @@ def enough(classes: Tensor) -> Tensor:
     return torch.cat(chosen).sort().values
 
 
-def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: torch.Generator) -> Episode:
-    """An episode made of labelled features (N, V, D): some classes lose their labels."""
-    num_base, num_new = int(labels.max()) + 1, len(hidden_classes)
-    known_classes = torch.tensor([c for c in range(num_base) if c not in hidden_classes.tolist()])
-    ids = torch.cat([known_classes, hidden_classes]).argsort().to(labels.device)[labels]  # hidden come last
+def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torch.Generator) -> Episode:
+    """An episode made of labelled features (N, V, D) in which the classes `held_out` lose their labels."""
+    num_base, num_new = int(labels.max()) + 1, len(held_out)
+    known_classes = torch.tensor([c for c in range(num_base) if c not in held_out.tolist()])
+    ids = torch.cat([known_classes, held_out]).argsort().to(labels.device)[labels]  # the held-out ones come last
     chance = torch.rand(len(labels), generator=generator).to(labels.device)
     chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
-    hidden = ids >= num_base - num_new
-    judging, known = chance < JUDGING, ~hidden & (chance >= JUDGING + AGAIN)
+    new = ids >= num_base - num_new
+    judging, known = chance < JUDGING, ~new & (chance >= JUDGING + AGAIN)
     served = ~judging & ~known
     points = features.mean(1)
     return Episode(
@@ -91,14 +91,14 @@ def hide(features: Tensor, labels: Tensor, hidden_classes: Tensor, generator: to
 
 
 class Confidence(NamedTuple):
-    """The temperature of the probabilities, and the cosine below which an image is of no known class."""
+    """The softmax temperature of the probabilities, and the cosine below which an image is of no known class."""
 
-    sharpness: float
-    familiar: float
+    softmax_temperature: float
+    rejection_threshold: float
 
 
 def fit_temperature(cosines: Tensor, truth: Tensor) -> float:
-    """The temperature that makes probabilities of images' cosines (N, K) with the classes likeliest."""
+    """Temperature scaling: the softmax temperature that makes the true classes (N,) likeliest, from cosines (N, K)."""
     grid = torch.logspace(-2, 0, 41).tolist()
     losses = [float(cross_entropy(cosines / t, truth, reduction="sum")) for t in grid]
     return grid[int(np.argmin(losses))] if len(truth) else 0.1
@@ -122,7 +122,7 @@ class Calibration:
         one = self.episodes[0]
         return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.judges) - 1)
 
-    def worth(self, dimensions: int, shrinkage: float, temperature: float) -> float:
+    def accuracy(self, dimensions: int, shrinkage: float, temperature: float) -> float:
         """The mean accuracy on the judging images."""
         total = 0.0
         for i, episode in enumerate(self.episodes):
@@ -135,9 +135,9 @@ class Calibration:
             total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
         return total / len(self.episodes)
 
-    def price(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
-        """Of a component: from nothing hidden, and from hidden classes with all, and with half of their images."""
-        nothing, hidden = [], []
+    def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
+        """Of a component: from nothing held out, and from held-out classes with all and with half of their images."""
+        nothing, held_out = [], []
         for i, episode in enumerate(self.episodes):
             space, old = episode.known(dimensions, shrinkage)
             points, new = space(episode.served), episode.classes >= episode.num_old
@@ -151,19 +151,20 @@ class Calibration:
                 nothing.append(steps(~new, 4))
             for every in (1, 2):
                 most = episode.num_new + max(4, episode.num_new // 2)
-                hidden.append((episode.num_new, steps(~new | (place % every == 0), most)))
-        return learn_penalty(nothing, hidden)
+                held_out.append((episode.num_new, steps(~new | (place % every == 0), most)))
+        return learn_penalty(nothing, held_out)
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
         """What the known classes' judging images say."""
-        cosines, truth = [], []
+        cosines: list[Tensor] = []
+        truth: list[Tensor] = []
         for episode in self.episodes:
             known = episode.truth < episode.num_old
             space, old = episode.known(dimensions, shrinkage)
             cosines.append(space(episode.judges[known]) @ old.T)
             truth.append(episode.truth[known])
-        cosines, truth = torch.cat(cosines), torch.cat(truth)
-        return Confidence(fit_temperature(cosines, truth), rejection_threshold(cosines))
+        every = torch.cat(cosines)
+        return Confidence(fit_temperature(every, torch.cat(truth)), rejection_threshold(every))
 
     def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
         return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

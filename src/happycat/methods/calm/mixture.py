@@ -1,4 +1,4 @@
-"""A mixture of directions in which some components are known and stay, and the others are to be found.
+"""A von Mises–Fisher mixture with fixed components: the known ones stay, the new ones are found by EM.
 
 Points and centres are unit vectors; with the temperature τ shared by all components (a concentration of 1/τ), the
 log-density of a point x is log Σ_k π_k exp(x·c_k/τ), up to a constant.

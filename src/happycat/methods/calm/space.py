@@ -1,6 +1,8 @@
-"""A space in which a class is a direction: principal components, whitened by how labelled classes scatter."""
+"""Within-class whitening: a space in which a class is a direction, from principal components of labelled features."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +42,9 @@ class Scatter:
 class Space(nn.Module):
     """Features (…, D) to unit vectors (…, d) of a whitened space."""
 
+    mean: Tensor  # (D,)
+    projection: Tensor  # (D, d)
+
     def __init__(self, dim: int):
         super().__init__()
         self.register_buffer("mean", torch.zeros(dim))
@@ -55,6 +60,6 @@ class Space(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         return normalize((features - self.mean) @ self.projection, dim=-1)
 
-    def _load_from_state_dict(self, state, prefix, *args):
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         self.projection = torch.empty_like(state[prefix + "projection"], device=self.mean.device)
         super()._load_from_state_dict(state, prefix, *args)

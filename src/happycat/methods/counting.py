@@ -1,0 +1,177 @@
+"""The number of new classes in a stage: known beforehand, by silhouette as in the paper, or by Calm's estimate.
+
+A `ClassCounter` serves any method. Before each stage it says how many new classes there are; after each it takes notice
+of those that the method has found. What it remembers is its `state_dict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from happycat.backbone.tail import Vectors
+from happycat.base.errors import InputError
+from happycat.learning.batches import Labelled, Unlabelled
+from happycat.learning.clustering import silhouettes
+from happycat.learning.training import Training
+from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.number import Count
+from happycat.methods.method import Method
+
+
+class Features(Protocol):
+    """Features of the backbone as it is before any stage tunes it, of random views and the centre view."""
+
+    def labelled_features(self, random_views: int) -> Labelled:
+        """Those of the labelled images."""
+
+    def features(self, stage: int, random_views: int) -> Unlabelled:
+        """Those of a stage's images."""
+
+
+class ClassCounter(Protocol):
+    """Says how many new classes a stage has."""
+
+    estimates: bool  # whether the number is an estimate
+
+    @property
+    def ready(self) -> bool:
+        """Whether it knows the labelled classes, as far as it has to."""
+
+    def learn(self, generator: torch.Generator) -> None:
+        """After Stage-0: learn what it needs of the labelled images."""
+
+    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+        """Before a stage: how many new classes it has."""
+
+    def follow(self, stage: int, unlabelled: Unlabelled) -> None:
+        """After a stage: take notice of the classes that the method has found."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What it remembers, besides the method's memory."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Remember what an earlier `state_dict` held."""
+
+
+class Stateless:
+    """What counters share that remember nothing themselves."""
+
+    ready = True
+
+    def learn(self, generator: torch.Generator) -> None:
+        """Learn nothing."""
+
+    def follow(self, stage: int, unlabelled: Unlabelled) -> None:
+        """Do nothing: the method's memory says which classes there are."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Remember nothing."""
+
+
+class KnownNumber(Stateless):
+    """The numbers are given: `numbers[t − 1]` new classes in stage t."""
+
+    estimates = False
+
+    def __init__(self, numbers: Sequence[int]):
+        self.numbers = numbers
+
+    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+        number = self.numbers[stage - 1]
+        return Count(number, number, number, [], [])
+
+
+class Silhouette(Stateless):
+    """The paper's estimate: the number of clusters with the largest silhouette, in the method's own features.
+
+    At least one class is new; at most `most`, or half as many as are known and at least two.
+    """
+
+    estimates = True
+
+    def __init__(self, method: Method, most: int | None):
+        self.method, self.most = method, most
+
+    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+        known = self.method.num_classes
+        most = min(self.most or max(2, known // 2), len(unlabelled) - known - 1)
+        if most < 1:
+            raise InputError(
+                f"stage {stage} has {len(unlabelled)} images, too few for a silhouette with {known} known classes; "
+                f"give more images or the number of new classes"
+            )
+        features, numbers = normalize(self.method.features(unlabelled), dim=-1), list(range(1, most + 1))
+        scores = silhouettes(features, [known + number for number in numbers])
+        number = numbers[int(np.argmax(scores))]
+        return Count(number, number, number, numbers, scores)
+
+
+class OwnEstimate(Stateless):
+    """Calm counts for itself."""
+
+    estimates = True
+
+    def __init__(self, method: Calm, most: int | None):
+        self.method, self.most = method, most
+
+    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+        return self.method.count(unlabelled, generator, self.most)
+
+
+class CalmEstimate:
+    """Calm beside another method, on the features of a backbone that the method has not tuned."""
+
+    estimates = True
+
+    def __init__(self, method: Method, calm: Calm, source: Features, most: int | None):
+        self.method, self.calm, self.source, self.most = method, calm, source, most
+
+    @property
+    def ready(self) -> bool:
+        return self.calm.num_classes > 0
+
+    def learn(self, generator: torch.Generator) -> None:
+        labelled = self.source.labelled_features(self.calm.random_views)
+        list(self.calm.fit(labelled, Training(generator)))
+
+    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+        return self.calm.count(self._features(stage), generator, self.most)
+
+    def follow(self, stage: int, unlabelled: Unlabelled) -> None:
+        predicted = self.method.predict_all(unlabelled).argmax(1)
+        self.calm.adopt(self._features(stage), predicted, self.method.num_classes)
+
+    def _features(self, stage: int) -> Unlabelled:
+        return self.source.features(stage, self.calm.random_views)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.calm.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.calm.load_state_dict(state)
+
+
+COUNTERS = ("known", "auto", "silhouette")
+
+
+def make_counter(
+    name: str, method: Method, numbers: Sequence[int], source: Features, most: int | None = None
+) -> ClassCounter:
+    """The counter of that name for a method; `numbers` are the true ones, `most` is an upper bound of an estimate."""
+    if name == "known":
+        return KnownNumber(numbers)
+    if name == "silhouette":
+        return Silhouette(method, most)
+    if isinstance(method, Calm):
+        return OwnEstimate(method, most)
+    calm = Calm(Vectors(method.tail.dim), CalmConfig()).to(method.memory.prototypes.device)
+    return CalmEstimate(method, calm, source, most)
