@@ -209,7 +209,7 @@ class Record:
 
     def stage_scores(self) -> list[dict]:
         """The scores of the finished stages, in order."""
-        scores = []
+        scores: list[dict] = []
         while (self.stage_folder(len(scores)) / "scores.json").exists():
             scores.append(read_json(self.stage_folder(len(scores)) / "scores.json"))
         return scores

@@ -93,9 +93,9 @@ class GM(Parametric):
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
             features, chosen = self.tail(batch.tokens), novel[batch.index]
+            h, h2 = projector(features).chunk(2)
             terms = {
-                "contrast": config.contrast_weight
-                * losses.info_nce(*projector(features).chunk(2), temperature=config.contrast_temperature),
+                "contrast": config.contrast_weight * losses.info_nce(h, h2, config.contrast_temperature),
                 "distillation": config.grow_distillation_weight * losses.feature_distillation(features, before(batch)),
             }
             if chosen.sum() > 1:

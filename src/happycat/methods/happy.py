@@ -96,10 +96,9 @@ class Happy(Parametric):
         cosines = self.head(features)
         terms = {}
         if weight := config.self_training_weight:
+            one, other = cosines.chunk(2)
             terms["self-distillation"] = weight * losses.self_distillation(
-                *cosines.chunk(2),
-                temperature=config.prediction_temperature,
-                teacher_temperature=config.teacher_temperature,
+                one, other, config.prediction_temperature, config.teacher_temperature
             )
         if weight := config.entropy_weight:
             marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
@@ -112,9 +111,8 @@ class Happy(Parametric):
         if weight := config.distillation_weight:
             terms["distillation"] = weight * losses.feature_distillation(features, before)
         if weight := config.contrast_weight:
-            terms["contrast"] = weight * losses.info_nce(
-                *projector(features).chunk(2), temperature=config.contrast_temperature
-            )
+            h, h2 = projector(features).chunk(2)
+            terms["contrast"] = weight * losses.info_nce(h, h2, config.contrast_temperature)
         return terms
 
     def _prototype_loss(self, number: int, hardness: Tensor, generator: torch.Generator) -> Tensor:

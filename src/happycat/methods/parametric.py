@@ -86,11 +86,9 @@ class Parametric(Method):
             "contrast": (1 - config.supervised_share) * losses.info_nce(h, h2, config.contrast_temperature),
         }
         if weight := config.base_self_training_weight:
-            p = (cosines / config.prediction_temperature).softmax(1)
+            p, (one, other) = (cosines / config.prediction_temperature).softmax(1), cosines.chunk(2)
             terms["self-distillation"] = weight * losses.self_distillation(
-                *cosines.chunk(2),
-                temperature=config.prediction_temperature,
-                teacher_temperature=self._base_teacher_temperature(epoch),
+                one, other, config.prediction_temperature, self._base_teacher_temperature(epoch)
             )
             terms["entropy"] = weight * config.base_entropy_weight * losses.negative_entropy(p.mean(0), constant=True)
         return terms

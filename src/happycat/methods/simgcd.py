@@ -61,13 +61,11 @@ class SimGCD(Parametric):
     def _loss(self, features: Tensor, cosines: Tensor, projector: Projector) -> dict[str, Tensor]:
         config = self.config
         marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
+        (one, other), (h, h2) = cosines.chunk(2), projector(features).chunk(2)
         return {
             "self-distillation": losses.self_distillation(
-                *cosines.chunk(2),
-                temperature=config.prediction_temperature,
-                teacher_temperature=config.teacher_temperature,
+                one, other, config.prediction_temperature, config.teacher_temperature
             ),
             "entropy": config.entropy_weight * losses.negative_entropy(marginal, constant=True),
-            "contrast": config.contrast_weight
-            * losses.info_nce(*projector(features).chunk(2), temperature=config.contrast_temperature),
+            "contrast": config.contrast_weight * losses.info_nce(h, h2, config.contrast_temperature),
         }
