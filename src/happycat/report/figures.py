@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,6 +20,7 @@ from scipy.stats import gaussian_kde
 
 from happycat.base.errors import InputError
 from happycat.report import panels as page
+from happycat.report.charts import Panel, Series
 from happycat.report.pictures import BLACK, BLUE, GREY, VERMILION
 
 # Okabe and Ito's colours without the yellow, which is lost on white.
@@ -34,25 +34,6 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "ooo", "---")
 PAPER = "paper"
 HOLLOW = {"markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 0.6, "linestyle": ""}
 BAR = 0.09  # inches that a bar needs
-
-
-class Series(NamedTuple):
-    """The values of one method at each x of its panel, None where there is none; `spread` becomes error bars."""
-
-    name: str
-    values: Sequence[float | None]
-    spread: Sequence[float | None] | None = None
-    paper: Sequence[float | None] | None = None
-
-
-class Panel(NamedTuple):
-    """What one pair of axes shows."""
-
-    title: str
-    x: Sequence[float | str]
-    series: Sequence[Series]
-    x_label: str
-    y_label: str
 
 
 def lines(panels: Sequence[Panel], stem: Path, log_x: bool = False) -> list[Path]:
@@ -132,6 +113,10 @@ def _draw_lines(panel: Panel, names: list[str], log_x: bool, axes: Axes, width: 
         if series.paper is not None:
             axes.plot(x, _numbers(series.paper), zorder=1.9, **(line | HOLLOW))
     axes.margins(x=0.05)
+    if panel.band is not None and numeric and not log_x:
+        axes.axvspan(panel.band[0] - 0.5, panel.band[1] + 0.5, color=BLUE, alpha=0.13, linewidth=0)
+    if panel.best in list(panel.x):
+        axes.plot(panel.best, panel.series[0].values[list(panel.x).index(panel.best)], "o", color=VERMILION, zorder=3)
     if len(x) < 3 or np.allclose(np.diff(x, 2), 0):  # evenly spaced
         page.label_x(axes, x, [_text(value) for value in panel.x], width, thin=numeric)
     if not _with_numbers(panel):
