@@ -147,33 +147,6 @@ def test_images_are_sorted_into_folders(story, model, tmp_path, flag):
     assert found[0].read_bytes() == (story / "labelled/3/3 1.png").read_bytes()
 
 
-def test_corrections_are_versions_and_can_be_undone(discovered, tmp_path):
-    model = tmp_path / "shop.cat"
-    model.write_bytes(discovered[0].read_bytes())
-    assert "class 6 is six now (version 3)" in say("name", model, 6, "six")[1]
-    assert "7 is part of six now" in say("merge", model, "six", 7)[1]
-    assert "is split" in say("split", model, "six")[1]
-    assert "is dropped" in say("drop", model, 8)[1]
-    told = json.loads(say("show", model, "--json")[1])
-    assert told["version"] == 6
-    assert [(c["name"], c["merged"], c["dropped"]) for c in told["classes"][6:]] == [
-        ("six", None, False),
-        (None, 6, False),
-        (None, None, True),
-    ]
-    for version in (5, 4, 3, 2, 1):
-        assert f"version {version} again" in say("undo", model)[1]
-    code, _, err = say("undo", model)
-    assert (code, err) == (2, f"happycat: {model} has no earlier version\n")
-
-
-def test_show_says_what_is_stored(discovered):
-    said = say("show", discovered[0])[1]
-    assert "version 2" in said
-    assert "stage 1" in said
-    assert "no image, and nothing of a single image" in said
-
-
 def test_an_export_is_used_without_torch(story, model, tmp_path):
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
@@ -242,7 +215,7 @@ def test_a_model_that_was_cut_off_names_its_last_good_version(discovered, tmp_pa
     assert code == 2
     assert "its last good version is 1" in err
     assert say("undo", cut)[0] == 0
-    assert model_file.read(cut)[2] == 1
+    assert model_file.read(cut).number == 1
 
 
 def test_a_research_run_has_a_page(finished, tmp_path):
@@ -259,7 +232,7 @@ def test_the_whole_story_of_the_digits(tmp_path):
     model = tmp_path / "shop.cat"
     assert say("fit", tmp_path / "labelled", "-o", model, "--backbone", "scratch_vit", "--no-mirror")[0] == 0
     assert say("discover", model, tmp_path / "inbox")[0] == 0
-    told = model_file.abouts(model)[1]["found"]
+    told = model_file.history(model)[1]["found"]
     assert told["count"]["low"] <= 2 <= told["count"]["high"]
     with open(tmp_path / "shop-2" / "assignments.csv", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -1,73 +1,208 @@
-"""A model's file: versions, going back, and what was cut off or changed."""
+"""The model file: versions, what they share, going back, and what was cut off, changed, or written by another."""
 
 from __future__ import annotations
 
+import hashlib
+
+import numpy as np
 import pytest
-import torch
 
 from happycat.base.errors import InputError, StorageError
+from happycat.model import blobs
 from happycat.model import file as model_file
-from happycat.model.file import Part
+from happycat.model.file import Part, VersionTag
+
+LARGE = np.random.default_rng(0).normal(size=(300, 100)).astype(np.float32)
 
 
 @pytest.fixture
 def path(tmp_path):
     made = tmp_path / "shop.cat"
-    model_file.create(made, Part({"backbone": "ü\n"}, {"w": torch.ones(3)}), version(1))
+    base = Part({"backbone": "ü\n"}, {"w": np.ones(3, np.float16)})
+    model_file.create(made, base, version(1), "fit ü", {"images": 7})
     return made
 
 
-def version(number: int) -> Part:
-    return Part({"what": f"version {number}"}, {"x": torch.full((4,), float(number))})
+def version(number: int, **more) -> Part:
+    return Part({"number": number, **more}, {"x": np.full(4, float(number)), "large": LARGE})
+
+
+def append(path, number: int, **more) -> VersionTag:
+    return model_file.append(path, version(number, **more), model_file.read(path).tag, f"version {number}")
+
+
+def flip(path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def read_all(path) -> None:
+    model = model_file.read(path)
+    dict(model.arrays), dict(model.base.arrays)
+
+
+def find(path, array: np.ndarray) -> int:
+    return path.read_bytes().index(array.tobytes())
 
 
 def test_what_was_written_is_read(path):
-    base, last, number = model_file.read(path)
-    assert base.about == {"backbone": "ü\n"}
-    assert torch.equal(base.tensors["w"], torch.ones(3))
-    assert (last.about, number) == ({"what": "version 1"}, 1)
+    model = model_file.read(path)
+    assert model.base.metadata == {"backbone": "ü\n"}
+    assert model.base.arrays["w"].dtype == np.float16
+    assert (model.metadata, model.number) == ({"number": 1}, 1)
+    assert np.array_equal(model.arrays["large"], LARGE)
+    model.arrays["large"][0] = 0  # one's own copy
+    (told,) = model_file.history(path)
+    assert (told["what"], told["images"], told["number"]) == ("fit ü", 7, 1)
+    assert told["when"][10] == "T"
+    assert told["happycat"]
+
+
+@pytest.mark.parametrize("array", [np.zeros((0, 3)), np.array(2.5), np.array([True]), np.arange(6).reshape(2, 3).T])
+def test_arrays_of_any_shape(tmp_path, array):
+    model_file.create(tmp_path / "m.cat", Part({}, {}), Part({}, {"a": array}), "fit")
+    found = model_file.read(tmp_path / "m.cat").arrays["a"]
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert np.array_equal(found, array)
+
+
+def test_an_array_of_objects_is_not_stored(tmp_path):
+    with pytest.raises(InputError, match="of type object"):
+        model_file.create(tmp_path / "m.cat", Part({}, {}), Part({}, {"a": np.array([{}])}), "fit")
+    assert not (tmp_path / "m.cat").exists()
 
 
 def test_earlier_versions_stay_and_can_be_gone_back_to(path):
-    assert model_file.append(path, version(2)) == 2
-    assert model_file.append(path, version(3)) == 3
-    assert [about["what"] for about in model_file.abouts(path)] == ["version 1", "version 2", "version 3"]
-    assert model_file.go_back(path) == 2
-    assert torch.equal(model_file.read(path)[1].tensors["x"], torch.full((4,), 2.0))
-    assert model_file.go_back(path) == 1
+    assert append(path, 2).number == 2
+    assert append(path, 3).number == 3
+    assert [told["what"] for told in model_file.history(path)] == ["fit ü", "version 2", "version 3"]
+    assert model_file.undo(path) == 2
+    assert model_file.read(path).arrays["x"].tolist() == [2, 2, 2, 2]
+    assert model_file.undo(path) == 1
     with pytest.raises(InputError, match="no earlier version"):
-        model_file.go_back(path)
+        model_file.undo(path)
+
+
+def test_a_version_costs_what_changed(path):
+    size = path.stat().st_size
+    append(path, 2)
+    assert path.stat().st_size - size < 1500
+    model = model_file.read(path)
+    model_file.append(path, Part({"number": 3}, model.arrays), model.tag, "the same arrays")
+    assert path.stat().st_size - size < 2500
+    assert model_file.read(path).arrays["x"].tolist() == [2, 2, 2, 2]
+    model_file.undo(path)
+    model_file.undo(path)
+    assert path.stat().st_size == size  # nothing of them stays behind
+
+
+def test_a_version_is_added_to_the_very_one_that_was_read_only(path, tmp_path):
+    tag = model_file.read(path).tag
+    append(path, 2)
+    with pytest.raises(InputError, match="another model, or was changed since"):
+        model_file.append(path, version(3), tag, "late")
+    other = tmp_path / "other.cat"
+    foreign = model_file.create(other, Part({"backbone": "other"}, {}), version(1), "fit ü", {"images": 7})
+    with pytest.raises(InputError, match="another model"):
+        model_file.append(path, version(3), foreign, "foreign")
+    assert model_file.read(path).number == 2
+
+
+def test_reading_reads_the_last_version_only(path):
+    append(path, 2)
+    flip(path, find(path, np.full(4, 1.0)))  # an array of version 1
+    model = model_file.read(path)
+    assert model.arrays["x"].tolist() == [2, 2, 2, 2]
+
+
+def test_arrays_are_found_after_the_file_was_replaced(path):
+    model = model_file.read(path)
+    append(path, 2)
+    assert model.arrays["x"].tolist() == [1, 1, 1, 1]
+    second = model_file.read(path)
+    model_file.undo(path)
+    with pytest.raises(StorageError, match="load the model again"):
+        second.arrays["x"]
+
+
+def test_no_id_is_given_twice(path):
+    append(path, 2, next_id=9)
+    model_file.undo(path)
+    append(path, 2, next_id=4)
+    assert model_file.read(path).metadata["next_id"] == 9
 
 
 def test_a_file_that_is_there_is_not_overwritten(path):
     before = path.read_bytes()
     with pytest.raises(InputError, match="is there already"):
-        model_file.create(path, version(0), version(1))
+        model_file.create(path, version(0), version(1), "fit")
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60])
 def test_a_file_that_was_cut_off_names_its_last_good_version(path, cut):
-    model_file.append(path, version(2))
-    path.write_bytes(path.read_bytes()[:-cut])
-    for use in (model_file.read, model_file.abouts, lambda p: model_file.append(p, version(3))):
-        with pytest.raises(StorageError, match="cut off or changed; its last good version is 1"):
+    append(path, 2)
+    tag = model_file.read(path).tag
+    path.write_bytes(cut_off := path.read_bytes()[:-cut])
+    for use in (model_file.read, model_file.history, lambda p: model_file.append(p, version(3), tag, "x")):
+        with pytest.raises(StorageError, match="cut off or changed; its last good version is 1 of 2"):
             use(path)
-    assert model_file.go_back(path) == 1
-    assert model_file.read(path)[2] == 1
+    assert model_file.undo(path) == 1
+    assert model_file.read(path).arrays["x"].tolist() == [1, 1, 1, 1]
+    assert path.with_name("shop.cat.damaged").read_bytes() == cut_off
+
+
+def test_junk_behind_the_end_costs_no_version(path):
+    append(path, 2)
+    with open(path, "ab") as file:
+        file.write(b"junk")
+    with pytest.raises(StorageError, match="last good version is 2 of 2"):
+        model_file.read(path)
+    assert model_file.undo(path) == 2
+    assert model_file.read(path).number == 2
+
+
+def test_a_good_version_behind_a_damaged_one_is_never_dropped(path):
+    append(path, 2)
+    append(path, 3)
+    flip(path, find(path, np.full(4, 2.0)))
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match=r"version 2 of .* is damaged"):
+        model_file.undo(path)
+    assert path.read_bytes() == before
+    append(path, 4)
+    assert model_file.undo(path) == 3
+    flip(path, find(path, np.full(4, 3.0)))
+    assert model_file.undo(path) == 1
+    assert path.with_name("shop.cat.damaged").exists()
+
+
+def test_nothing_is_built_on_a_damaged_version(path):
+    model = model_file.read(path)
+    flip(path, find(path, LARGE))
+    with pytest.raises(StorageError, match="damaged from its first version"):
+        model.arrays["large"]
+    with pytest.raises(StorageError, match="damaged from its first version"):
+        model_file.append(path, Part({}, model.arrays), model.tag, "x")
 
 
 def test_any_changed_byte_is_noticed(path):
-    whole = path.read_bytes()
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for place in [*range(0, 1500, 7), *range(1500, path.stat().st_size, 5003)]:
+        flip(path, place)
         with pytest.raises((StorageError, InputError)):
-            model_file.read(path)
+            read_all(path)
+        flip(path, place)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "not a happycat model"), (b"PK\x03\x04", "not a happycat model"), (b"HAPPYCAT 9\n", "another version")],
+    [
+        (b"", "not a happycat model"),
+        (b"PK\x03\x04", "not a happycat model"),
+        (b"HAPPYCAT 1\n" + bytes(99), "an earlier happycat"),
+        (b"HAPPYCAT 9\n", "another version"),
+    ],
 )
 def test_something_else(tmp_path, content, message):
     other = tmp_path / "other.cat"
@@ -78,16 +213,51 @@ def test_something_else(tmp_path, content, message):
         model_file.read(tmp_path / "none.cat")
 
 
-def test_a_payload_with_a_right_checksum_that_is_no_model(tmp_path):
-    path = tmp_path / "odd.cat"
-    path.write_bytes(model_file.MAGIC + model_file._framed(b"junk") + model_file._framed(b"more junk"))
-    with pytest.raises(StorageError, match="not a happycat model"):
-        model_file.read(path)
+EMPTY = hashlib.sha256(b"{}").hexdigest()
+RECORD = {"description": {"number": 1}, "metadata": EMPTY, "arrays": EMPTY}
+BLOB = {"sha256": EMPTY, "offset": 0, "length": 2}
+INDEX = {"base": RECORD, "versions": [RECORD], "next_id": 0, "blobs": [BLOB]}
+
+
+def crafted(path, index: object, blob: bytes = b"{}") -> None:
+    text = blobs.packed_json(index)
+    path.write_bytes(blobs.MAGIC + blobs.HEAD.pack(len(text), hashlib.sha256(text).digest()) + text + blob)
+
+
+def test_the_smallest_file(tmp_path):
+    crafted(tmp_path / "m.cat", INDEX)
+    assert model_file.read(tmp_path / "m.cat").metadata == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"versions": []},
+        {"versions": [{**RECORD, "description": []}]},
+        {"versions": [{**RECORD, "metadata": "../x"}]},
+        {"versions": [{**RECORD, "metadata": "0" * 64}]},
+        {"blobs": [{**BLOB, "offset": -1}]},
+        {"blobs": [{**BLOB, "length": 2**62}]},
+        {"blobs": [{**BLOB, "length": 2.0}]},
+        {"next_id": "1"},
+        {"base": None},
+    ],
+)
+def test_a_right_checksum_does_not_make_a_model(tmp_path, change):
+    crafted(tmp_path / "m.cat", {**INDEX, **change})
+    with pytest.raises(StorageError, match=r"not a happycat model|damaged from its first"):
+        model_file.read(tmp_path / "m.cat")
+
+
+def test_a_file_that_claims_to_be_huge_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "m.cat").write_bytes(blobs.MAGIC + blobs.HEAD.pack(2**62, bytes(32)) + b"{}")
+    with pytest.raises(StorageError, match="table of contents"):
+        model_file.read(tmp_path / "m.cat")
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(path, monkeypatch):
     before = path.read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(StorageError):
-        model_file.append(path, version(2))
+        append(path, 2)
     assert path.read_bytes() == before

@@ -117,7 +117,7 @@ class TokenStore:
         """
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder / ".lock"):
+        with locked(self.folder / ".lock", str(self.folder), wait=True):
             done = self._prepare()
             advance(done)
             if done < self.recipe.num_pictures:

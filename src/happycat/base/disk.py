@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
+import getpass
 import json
 import os
+import platform
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: processes do not notice each other there
-    fcntl = None
+from filelock import FileLock, SoftFileLock, Timeout
 
-from happycat.base.errors import InputError, StorageError
+from happycat.base.errors import InputError, InUseError, StorageError
 
 
 @contextmanager
@@ -58,12 +59,51 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock file, then hold it."""
-    with open(path, "w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+def locked(path: Path, what: str, wait: bool) -> Iterator[None]:
+    """Hold the lock file `path`, which stands for `what`; if another process does, wait, or say who it is.
+
+    The system frees the lock of a process that is killed; its file goes when the next one is done. It is deleted while
+    it is held, which is safe: a lock on a deleted file counts for nothing (filelock looks at its number of links).
+    """
+    lock = FileLock(path)
+    with storage_errors(path):
+        try:
+            lock.acquire(blocking=wait)
+        except Timeout:
+            raise InUseError(f"{what} is in use by {_holder(path)}; try again when that is done") from None
+    try:
+        by_name = not isinstance(lock, SoftFileLock)  # such a lock, for want of a better one, is its file
+        if by_name:
+            with storage_errors(path), open(path, "r+", encoding="utf-8") as file:
+                file.truncate()
+                file.write(json.dumps(_myself()))
         yield
+    finally:
+        if by_name:
+            with suppress(OSError):  # Windows does not delete what is open; filelock does it there
+                Path(path).unlink()
+        lock.release()
+
+
+def _myself() -> dict[str, str | int]:
+    """Who holds a lock: process, user, machine, command, and since when."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name, as in some containers
+        user = "unknown user"
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+    since = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+    return {"process": os.getpid(), "user": user, "host": platform.node(), "command": command, "since": since}
+
+
+def _holder(path: Path) -> str:
+    """Who holds a lock, in words."""
+    try:
+        told = json.loads(Path(path).read_text("utf-8"))
+        words = {key: "".join(c if c.isprintable() else "?" for c in str(told[key])) for key in _myself()}
+    except (OSError, ValueError, KeyError, TypeError):  # it has just begun or ended, or the system does not show it
+        return "another process"
+    return "process {process} of {user} on {host} ({command}) since {since}".format_map(words)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -18,3 +18,7 @@ class WeightsError(HappycatError):
 
 class StorageError(HappycatError):
     """A file cannot be written, or what is on disk is not what it should be."""
+
+
+class InUseError(InputError):
+    """Another process changes the same model, run or store at this moment."""

@@ -18,6 +18,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.base.disk import fcntl, read_json, replacing, storage_errors, sync, write_json, write_text
+from happycat.base.disk import locked, read_json, replacing, storage_errors, sync, write_json, write_text
 from happycat.base.errors import InputError, StorageError
 from happycat.benchmark.protocol import Split
 
@@ -37,7 +38,7 @@ class Record:
 
     def __init__(self, folder: Path):
         self.folder = Path(folder)
-        self._lock = None
+        self._lock = ExitStack()
 
     @classmethod
     def open(cls, folder: Path, about: dict, split: Split, resume: bool) -> Record:
@@ -88,13 +89,7 @@ class Record:
         return about
 
     def _take_lock(self) -> None:
-        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(f"{self.folder} is in use by another process") from error
+        self._lock.enter_context(locked(self.folder / ".lock", str(self.folder), wait=False))
 
     def close(self) -> None:
         self._lock.close()

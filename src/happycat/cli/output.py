@@ -9,8 +9,9 @@ import sys
 from rich.table import Table
 from rich.text import Text
 
-from happycat.model.estimator import Assignment, Discovery, FitReport, Happycat
+from happycat.model.estimator import Happycat
 from happycat.model.page import about_classes
+from happycat.model.results import Assignment, Discovery, FitReport
 
 
 def fitted_table(fitted: FitReport) -> Table:
@@ -18,7 +19,7 @@ def fitted_table(fitted: FitReport) -> Table:
     table.add_column("class")
     table.add_column("held-out accuracy", justify="right")
     for name, accuracy in fitted.by_class.items():
-        table.add_row(name, "–" if accuracy is None else f"{accuracy:.0f}%")
+        table.add_row(str(name), "–" if accuracy is None else f"{accuracy:.0f}%")
     return table
 
 
@@ -36,7 +37,8 @@ def found_table(cat: Happycat, found: Discovery) -> Table:
         if one.images or one.new:
             confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
             coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            label = Text(f"{one.identity.label} (new)", "bold") if one.new else one.identity.label
+            name = str(cat.registry_.label(one.identity))
+            label = Text(f"{name} (new)", "bold") if one.new else name
             table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
     return table
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError
@@ -23,14 +20,14 @@ from happycat.cli.flags import DeviceOption, PrecisionOption, SizeOption
 from happycat.cli.output import fitted_table, found_sentence, found_table, print_rows
 from happycat.images.collecting import write_skipped
 from happycat.model import file as model_file
-from happycat.model.estimator import BACKBONE, Discovery, Happycat
+from happycat.model.estimator import BACKBONE, Happycat
 from happycat.model.export import export_onnx
 from happycat.model.page import found_page, read_page, save_page, with_pictures, write_assignments
+from happycat.model.results import Discovery
 from happycat.model.sorting import link, sort_into
 from happycat.report.html import write_page
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
-ClassArgument = Annotated[str, typer.Argument(help="a class's number or name (`happycat show`)")]
 WeightsOption = Annotated[Path | None, typer.Option(help="the backbone's weights [those of fit]")]
 WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0)]
 
@@ -66,10 +63,10 @@ def fit(
         device=device,
         workers=workers,
         mirror=mirror,
-        seed=seed,
+        random_state=seed,
     )
     with Display() as progress, keeping(model) as cache_dir:
-        cat.fit(labelled, progress=progress, cache_dir=cache_dir)
+        cat.set_params(progress=progress, cache_dir=cache_dir).fit(labelled)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
     _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
@@ -94,10 +91,11 @@ def discover(
     """Find new classes among unlabelled images; the model learns them as a new version."""
     if new != "auto" and not new.isdigit():
         raise InputError(f"--new is a number or auto, not {new!r}")
-    with model_file.changing(model), Display() as progress, keeping(model) as cache_dir:
-        number = model_file.read_parts(model).num_versions + 1
+    with model_file.locked(model, wait=False), Display() as progress, keeping(model) as cache_dir:
+        number = model_file.read(model).number + 1
         cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
-        found = cat.discover(inbox, "auto" if new == "auto" else int(new), progress=progress, cache_dir=cache_dir)
+        cat.set_params(progress=progress, cache_dir=cache_dir)
+        found = cat.discover(inbox, "auto" if new == "auto" else int(new))
         folder = folder or model.with_name(f"{model.stem}-{number}")
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +106,7 @@ def discover(
         save_page(page, found.pictures.root, folder / "page.json")
         write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
         more = {"found": _summary(found), "results": str(folder.resolve())}
-        model_file.append(model, cat.part(what, more))
+        cat.append(model, what, more)
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -139,80 +137,13 @@ def predict(
         raise InputError("nothing came through the pipe; give images or folders")
     cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
     with Display() as progress:
-        rows = cat.assign(paths, progress=progress)
+        rows = cat.set_params(progress=progress).assign(paths)
     for skipped in cat.skipped_:
         print(f"happycat: {skipped.path}: {skipped.reason}", file=sys.stderr)
     print_rows(rows, as_json, as_csv)
     for target, put in ((copy_to, shutil.copy2), (link_to, link)):
         if target is not None:
             sort_into(target, rows, put)
-
-
-def name(model: ModelArgument, which: ClassArgument, name: Annotated[str, typer.Argument(help="its name")]) -> None:
-    """Give a class its name."""
-    _correct(model, f"name {which} {name!r}", lambda cat: f"class {cat.name(which, name).id} is {name} now")
-
-
-def merge(
-    model: ModelArgument,
-    first: ClassArgument,
-    others: Annotated[list[str], typer.Argument(help="the classes that it takes in")],
-) -> None:
-    """Make one class of several."""
-    said = ", ".join(others)
-    _correct(model, f"merge {first} {said}", lambda cat: f"{said} is part of {cat.merge(first, *others).label} now")
-
-
-def split(model: ModelArgument, which: ClassArgument) -> None:
-    """Make two classes of one."""
-
-    def change(cat: Happycat) -> str:
-        one, two = cat.split(which)
-        return f"{one.label} is split: {one.label} ({one.images} images) and {two.label} ({two.images})"
-
-    _correct(model, f"split {which}", change)
-
-
-def drop(model: ModelArgument, which: ClassArgument) -> None:
-    """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
-    _correct(model, f"drop {which}", lambda cat: f"{cat.drop(which).label} is dropped")
-
-
-def undo(model: ModelArgument) -> None:
-    """Go back to the version before."""
-    with model_file.changing(model):
-        number = model_file.go_back(model)
-    out.print(f"{model} is at version {number} again")
-
-
-def show(
-    model: ModelArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-) -> None:
-    """Show a model's classes, its versions, and what it holds."""
-    base, version, number = model_file.read(model)
-    history = model_file.abouts(model)
-    if as_json:
-        told = {"version": number, "backbone": base.about["backbone"], "classes": version.about["classes"]}
-        print(json.dumps(told, indent=1))
-        return
-    table = Table(title=f"{model}, version {number}", title_justify="left")
-    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
-        table.add_column(column, justify=justify)
-    for c in version.about["classes"]:
-        state = "dropped" if c["dropped"] else f"part of {c['merged']}" if c["merged"] is not None else ""
-        found = f"stage {c['stage']}" if c["stage"] else "labelled"
-        table.add_row(str(c["id"]), c["name"] or "", found, str(c["images"]), state)
-    out.print(table)
-    for i, about in enumerate(history, 1):
-        out.print(f"version {i}: {about['when']}  {about['what']}", soft_wrap=True)
-    own = "with its weights" if base.tensors else "whose weights lie elsewhere"
-    out.print(
-        f"{_size(model)} on disk: {base.about['backbone']} ({own}), a space of "
-        f"{version.tensors['space.projection'].shape[1]} dimensions, {len(version.tensors['memory.prototypes'])} "
-        "directions in it, a number of images each; no image, and nothing of a single image",
-        soft_wrap=True,
-    )
 
 
 def export(
@@ -240,7 +171,7 @@ def report(
     if what[0].is_dir():
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        folders = [about["results"] for about in model_file.abouts(what[0]) if about.get("results")]
+        folders = [about["results"] for about in model_file.history(what[0]) if about.get("results")]
         saved = Path(folders[-1]) / "page.json" if folders else None
         if saved is None or not saved.exists():
             where = f"{saved} is gone" if saved else "it has discovered nothing yet"
@@ -251,7 +182,7 @@ def report(
 
 
 def _history(model: Path) -> list[tuple[int, str, str]]:
-    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.abouts(model), 1)]
+    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.history(model), 1)]
 
 
 def _summary(found: Discovery) -> dict:
@@ -264,15 +195,6 @@ def _summary(found: Discovery) -> dict:
         "skipped": len(found.skipped),
         "duplicates": found.duplicates,
     }
-
-
-def _correct(model: Path, what: str, change: Callable[[Happycat], str]) -> None:
-    """A person's correction, as the next version."""
-    with model_file.changing(model):
-        cat = Happycat.load(model)
-        said = change(cat)
-        number = model_file.append(model, cat.part(what))
-    out.print(f"{said} (version {number})", soft_wrap=True)
 
 
 def _told_of_files(folder: Path, skipped: list, duplicates: int) -> None:

@@ -33,6 +33,7 @@ from happycat.benchmark.paper.study import Setting, Study
 from happycat.benchmark.protocol import Protocol, plan_text
 from happycat.benchmark.setup import Request, prepare, the_split
 from happycat.benchmark.speed import measure_speed, speed_table
+from happycat.cli import corrections
 from happycat.cli import practitioner as practice
 from happycat.cli.display import Display, scores_table
 from happycat.cli.display import results as out
@@ -366,7 +367,9 @@ def speed(
         out.print(speed_table(figures))
 
 
-for command in (practice.fit, practice.discover, practice.predict, practice.show, practice.name, practice.merge):
+for command in (practice.fit, practice.discover, practice.predict, corrections.show, corrections.name):
     app.command()(command)
-for command in (practice.split, practice.drop, practice.undo, practice.export, practice.report):
+for command in (corrections.merge, corrections.split, corrections.drop, corrections.undo):
+    app.command()(command)
+for command in (practice.export, practice.report):
     app.command()(command)

@@ -1,90 +1,121 @@
-"""One's own images: fit, discover, predict."""
+"""The estimator for one's own images: generalized category discovery as fit, discover, predict (scikit-learn)."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
-from happycat.base.errors import InputError
-from happycat.base.progress import SILENT, Progress, duration
+from happycat.base.errors import InputError, StorageError
+from happycat.base.progress import SILENT, Progress
 from happycat.base.seeding import seeded
-from happycat.base.version import __version__
-from happycat.images.collecting import Gathered, Skipped
-from happycat.images.pictures import FilePictures, Pictures, Subset
-from happycat.images.sources import Source, VectorRows, given, given_labelled
+from happycat.images.collecting import Skipped
+from happycat.images.sources import (
+    Accepted,
+    Label,
+    Source,
+    VectorRows,
+    accepted,
+    checked_labels,
+    in_order,
+    read,
+    read_labelled,
+)
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
-from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import Count
+from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model import file as model_file
+from happycat.model.classes import assignments, label_array, labelled_classes, remember, rule_of, take_up
+from happycat.model.embedding import embed, extractor_of, trained, unit_embeddings
 from happycat.model.file import Part
-from happycat.model.registry import ClassEntry, ClassRegistry
-from happycat.model.scratch import train_from_scratch
+from happycat.model.naming import checked_name
+from happycat.model.registry import ClassEntry
+from happycat.model.results import Assignment, Discovery
+from happycat.model.storage import VECTORS, State, backbone_params, base_part, read_state, version_part
+from happycat.model.validation import held_out, judged
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
-VECTORS = "vectors"  # stands for a backbone where features are given
-UNKNOWN = "unknown"
-HELD_OUT = 0.2  # of a class's images that tell how good the model is, before they are learned from, too
-SURE = 0.5  # the probability from which an image is not doubtful
 
 
-class Assignment(NamedTuple):
-    """Where an image went: a class's id, or None where no class fits; how probable; whether that is doubtful."""
-
-    image: str
-    id: int | None
-    label: str
-    probability: float
-    unsure: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitReport:
-    """What `fit` read and came to: accuracy (%) on images that were held out, by class."""
-
-    images: int
-    held_out: int
-    accuracy: float | None
-    by_class: dict[str, float | None]
-    skipped: list[Skipped] = field(default_factory=list)
-    duplicates: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Discovery:
-    """What `discover` came to: where each image went, which classes are new, and how many there were thought to be."""
-
-    assigned: list[Assignment]
-    new: list[int]
-    count: Count | None  # None: the number was told
-    points: Tensor  # the images in the whitened space
-    pictures: Pictures
-    skipped: list[Skipped] = field(default_factory=list)
-    duplicates: int = 0
-
-    @property
-    def unsure(self) -> int:
-        """How many of the images it is unsure about."""
-        return sum(row.unsure for row in self.assigned)
-
-
-class Happycat(BaseEstimator):
+class Happycat(ClassifierMixin, BaseEstimator):
     """Learns labelled classes, then discovers new ones in unlabelled images, again and again; keeps no image.
 
-    A backbone is a timm ViT's name. Images are a folder, a CSV file, paths, or an array of bytes, (N, H, W) or
-    (N, H, W, 3). In their place, an array (N, D) of vectors that describe whatever it may be can be given.
+    Images `X` are a folder, a CSV file, a sequence of paths, or an array of bytes, (N, H, W) or (N, H, W, 3). In their
+    place, vectors (N, D) that describe whatever it may be can be given: lists, NumPy arrays, torch tensors or pandas
+    data frames of numbers. A model of vectors uses no backbone.
+
+    Parameters
+    ----------
+    backbone : str
+        A timm ViT, which turns images into embeddings and is never tuned.
+    weights : path, optional
+        Its weights, safetensors or a plain state dict; without them, those of the hub.
+    image_size : int, optional
+        Pixels a side of a view; without it, the backbone's own.
+    precision : {"bf16", "fp32"}, optional
+        Arithmetic of the backbone; without it, the fastest on the device.
+    device : str
+        "cpu", "cuda", "mps" or "auto".
+    workers : int, optional
+        Processes that read images.
+    mirror : bool
+        Whether a picture's mirror image is of the same class.
+    random_state : int, optional
+        Seed of everything random. None is 0: the same input always gives the same model.
+    progress : happycat.base.progress.Progress, optional
+        Is told how far a long computation is.
+    cache_dir : path, optional
+        A folder in which embeddings are kept as they are finished and looked up the next time, so that work that was
+        interrupted goes on. It belongs to the caller: nothing in it is ever deleted.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes that an image can be given, in the order of the columns of `predict_proba`. A discovered
+        class is "class ID" until it is named; where labels are numbers, it is a number above the largest label.
+    n_features_in_ : int
+        Dimension of the embeddings.
+    registry_ : ClassRegistry
+        All classes there have ever been.
+    backbone_ : str
+        The backbone that the model was made with, or "vectors".
+    fitted_ : FitReport
+        What `fit` read and came to; not there in a model that was loaded.
+    stage_ : int
+        How many discoveries there were.
+
+    Examples
+    --------
+    Four kinds of vectors are known. Two more turn up among unlabelled ones:
+
+    >>> import numpy as np
+    >>> from happycat import Happycat
+    >>> kind, random = np.repeat(np.arange(6), 20), np.random.default_rng(0)
+    >>> X = np.eye(16)[kind] + 0.05 * random.normal(size=(120, 16))
+    >>> labels = np.array(["ant", "bee", "cat", "dog"])
+    >>> cat = Happycat().fit(X[:80], labels[kind[:80]])
+    >>> cat.predict(X[[0, 25, 119]]).tolist()
+    ['ant', 'bee', 'unknown']
+    >>> found = cat.discover(X[60:])
+    >>> found.new
+    [4, 5]
+    >>> cat.name(5, "fox").id
+    5
+    >>> cat.classes_.tolist()
+    ['ant', 'bee', 'cat', 'dog', 'class 4', 'fox']
     """
 
     def __init__(
@@ -97,7 +128,9 @@ class Happycat(BaseEstimator):
         device: str = "auto",
         workers: int | None = None,
         mirror: bool = True,
-        seed: int = 0,
+        random_state: int | None = None,
+        progress: Progress | None = None,
+        cache_dir: str | Path | None = None,
     ):
         self.backbone = backbone
         self.weights = weights
@@ -106,62 +139,73 @@ class Happycat(BaseEstimator):
         self.device = device
         self.workers = workers
         self.mirror = mirror
-        self.seed = seed
+        self.random_state = random_state
+        self.progress = progress
+        self.cache_dir = cache_dir
 
-    # The verbs. `progress` hears how far they are; features are kept in the folder `cache_dir`, should they be killed.
+    # The verbs
 
-    def fit(
-        self, X: Source, y: Sequence | None = None, *, progress: Progress | None = None, cache_dir: Path | None = None
-    ):
+    def fit(self, X: Source, y: Any = None) -> Happycat:
         """Learn the labelled classes: a folder of folders, a CSV file with path and label, or images and labels."""
-        progress = progress or SILENT
-        gathered = given_labelled(X, y, progress.step("reading"))
-        names = sorted(set(gathered.labels))
-        if len(names) < 2:
-            raise InputError(f"there is one class only ({names[0]}); give at least two, each with its images")
-        place = {name: i for i, name in enumerate(names)}
-        labels = torch.tensor([place[label] for label in gathered.labels])
-        progress.message(f"{len(labels)} images of {len(names)} classes")
-        judging = held_out(labels, seeded(self.seed, "held out"))
-        learned = self._see(gathered.pictures, labels, ~judging, progress)
-        features = self._features(gathered.pictures, VIEWS, progress, cache_dir)
-        self.calm_ = Calm(Vectors(features.shape[-1]), CalmConfig())
-        if learned:
-            self.calm_.load_state_dict(learned)
-        else:
+        seed, source = self._seed(), accepted(X)
+        labels = checked_labels(source, y)
+        if labels is not None:
+            _classes(labels)
+        vectors = isinstance(source, VectorRows)
+        extractor = None if vectors else self._built(self.backbone, None)
+        with self._watched() as progress:
+            gathered, named = read_labelled(source, labels, progress.step("reading"))
+            names, truth = _classes(named)
+            progress.message(f"{len(truth)} images of {len(names)} classes")
+            judging = held_out(truth, seeded(seed, "held out"))
+            training = Training(seeded(seed, "backbone"))
+            state = trained(extractor, gathered.pictures, truth, ~judging, training, progress)
+            features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
             progress.step("learning")
-            some = Labelled(VectorViews(features[~judging]), labels[~judging])
-            list(self.calm_.fit(some, Training(seeded(self.seed, "fit"))))
-        self.fitted_ = self._judged(gathered, names, features[judging][:, :1], labels[judging])
-        held = Labelled(VectorViews(features[judging][:, :1]), labels[judging])
-        self._take_up_labelled(Labelled(VectorViews(features), labels), held, names)
+            calm = Calm(Vectors(features.shape[-1]), CalmConfig())
+            if state:
+                calm.load_state_dict(state)
+            else:
+                some = Labelled(VectorViews(features[~judging]), truth[~judging])
+                list(calm.fit(some, Training(seeded(seed, "fit"))))
+            held = Labelled(VectorViews(features[judging][:, :1]), truth[judging])
+            report = judged(calm, held, gathered, names)
+            calm.relearn(Labelled(VectorViews(features), truth), held)
+            points = calm.space(unit_embeddings(features))
+            registry = labelled_classes(calm, points, truth, names)
+        self.calm_, self.registry_, self.fitted_, self.stage_ = calm, registry, report, 0
+        self.likeness_ = float((points * calm.memory.prototypes[truth]).sum(1).mean())
+        self.backbone_, self.n_features_in_ = VECTORS if vectors else self.backbone, features.shape[-1]
+        self._extractor, self._base, self._tag = extractor, None, None
         return self
 
-    def discover(
-        self, X: Source, num_new: int | str = "auto", *, progress: Progress | None = None, cache_dir: Path | None = None
-    ) -> Discovery:
+    def discover(self, X: Source, num_new: int | str = "auto") -> Discovery:
         """Find new classes among unlabelled images; `num_new` is their number, or "auto" to estimate it."""
-        progress = progress or SILENT
-        gathered = given(X, progress.step("reading"))
-        progress.message(f"{len(gathered.pictures)} images; {len(self.registry_)} classes are known")
-        features = self._features(gathered.pictures, VIEWS, progress, cache_dir)
-        served, generator = Unlabelled(VectorViews(features)), seeded(self.seed, "discover", self.stage_)
-        count = None
-        if num_new == "auto":
-            progress.step("counting new classes")
-            most = min(max(10, self.calm_.num_classes), len(served) - 1)
-            count = self.calm_.count(served, most, generator) if most > 0 else Count(0, 0, 0, [0], [0.0])
-            num_new = count.number
-        if not isinstance(num_new, int | np.integer) or not 0 <= num_new <= len(served):
-            raise InputError(f"{len(served)} images cannot form {num_new} new classes; give a number, or auto")
-        progress.step("discovering")
-        known = self.calm_.num_classes
-        list(self.calm_.discover(served, int(num_new), Training(generator)))
+        source, number = self._checked(X), _checked_number(num_new)
+        extractor, seed = self.extractor(), self._seed()
+        with self._watched() as progress:
+            gathered = read(source, progress.step("reading"))
+            images = len(gathered.pictures)
+            if number is not None and number > images:
+                raise InputError(f"{images} images cannot form {number} new classes; give a smaller number, or 'auto'")
+            progress.message(f"{images} images; {len(self.registry_)} classes are known")
+            features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
+            served, generator = Unlabelled(VectorViews(features)), seeded(seed, "discover", self.stage_)
+            calm, count = self.calm_, None
+            known = remember(calm, self.registry_)
+            if number is None:
+                progress.step("counting new classes")
+                most = min(max(10, known), images - 1)
+                count = calm.count(served, most, generator) if most > 0 else Count(0, 0, 0, [0], [0.0])
+                number = count.number
+            progress.step("discovering")
+            list(calm.discover(served, number, Training(generator)))
+            points = calm.space(unit_embeddings(features))
+            new = take_up(self.registry_, calm, points, self.stage_ + 1)
         self.stage_ += 1
-        points = self.calm_.points(served)
         return Discovery(
-            new=self._take_up(points, known),
-            assigned=self._assigned(gathered.pictures.keys, points),
+            new=new,
+            assigned=assignments(self.registry_, gathered.pictures.keys, self.rule()(points)),
             count=count,
             points=points,
             pictures=gathered.pictures,
@@ -169,231 +213,187 @@ class Happycat(BaseEstimator):
             duplicates=len(gathered.duplicates),
         )
 
-    def predict(self, X: Source, *, progress: Progress | None = None) -> np.ndarray:
-        """The label of each image's class, or "unknown", in the order of the images."""
-        keys, points = self._every_point(X, progress or SILENT)
-        return np.array([row.label for row in self._assigned(keys, points)], dtype=object)
+    def predict(self, X: Source) -> np.ndarray:
+        """The label of each image's class, or "unknown" (−1 for numbers), in the order of the images."""
+        embeddings = self._every(X)
+        rows = assignments(self.registry_, [""] * len(embeddings), self._predicted(embeddings))
+        return label_array(self.registry_, [row.label for row in rows])
 
-    def predict_proba(self, X: Source, *, progress: Progress | None = None) -> np.ndarray:
+    def predict_proba(self, X: Source) -> np.ndarray:
         """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
-        return self._probabilities(self._every_point(X, progress or SILENT)[1])[0].numpy()
+        return self._predicted(self._every(X)).probabilities.numpy()
 
-    def assign(self, X: Source, *, progress: Progress | None = None) -> list[Assignment]:
+    def transform(self, X: Source) -> np.ndarray:
+        """Embeddings (N, D) of unit length: of each image's centre view, or the vectors themselves."""
+        return self._every(X).numpy()
+
+    def assign(self, X: Source) -> list[Assignment]:
         """Where each image goes, and how sure that is; what could not be read is in `skipped_`."""
-        keys, points, self.skipped_ = self._points(X, progress or SILENT)
-        return self._assigned(keys, points)
+        keys, embeddings, self.skipped_ = self._embeddings(X)
+        return assignments(self.registry_, keys, self._predicted(embeddings))
 
     @property
     def classes_(self) -> np.ndarray:
-        return np.array([c.label for c in self.registry_], dtype=object)
+        check_is_fitted(self, "registry_")
+        return label_array(self.registry_, [self.registry_.label(entry) for entry in self.registry_])
+
+    # What a person says of the classes; a class is given by its id or its name
 
     def find(self, which: int | str) -> ClassEntry:
         """The class with that id or name."""
+        check_is_fitted(self, "registry_")
         return self.registry_.find(which)
 
-    def name(self, which: int | str, name: str) -> ClassEntry:
+    def name(self, which: int | str, name: Label) -> ClassEntry:
         """Give a class its name."""
+        check_is_fitted(self, "registry_")
         return self.registry_.name(which, name)
 
     def merge(self, first: int | str, *others: int | str) -> ClassEntry:
         """Make one class of several; it keeps the identity of the first."""
+        check_is_fitted(self, "registry_")
         return self.registry_.merge(first, *others)
 
-    def split(self, which: int | str) -> tuple[ClassEntry, ClassEntry]:
-        """Make two classes of one; the first keeps the identity. What was merged comes apart."""
-        return self.registry_.split(which, self.calm_.memory)
+    def split(self, which: int | str) -> tuple[ClassEntry, ...]:
+        """Take a class apart: what was merged last comes back; or else two are made of it, the first keeps the id."""
+        check_is_fitted(self, "registry_")
+        return self.registry_.split(which)
 
     def drop(self, which: int | str) -> ClassEntry:
         """Give nothing to a class any more, and discover nothing that looks like it."""
+        check_is_fitted(self, "registry_")
         return self.registry_.drop(which)
 
     # On disk
 
-    def save(self, path: str | Path, what: str = "fit", more: dict | None = None) -> int:
-        """Write the model to a new file, or as the next version to one that is there; gives the version's number."""
-        path, version = Path(path), self.part(what, more)
-        if path.exists():
-            with model_file.changing(path):
-                return model_file.append(path, version)
-        extractor = self.extractor()
-        base = {"backbone": VECTORS} if extractor is None else extractor.metadata()
-        base["weights"] = str(Path(self.weights).resolve()) if self.weights else None
-        base["precision"] = self.precision
-        model_file.create(path, Part(base, extractor.tensors() if extractor else {}), version)
-        return 1
+    def save(self, path: str | Path, what: str = "fit", more: dict[str, Any] | None = None) -> int:
+        """Write the model to a new file, or as the next version of what it was loaded from or last saved as.
 
-    def part(self, what: str, more: dict | None = None) -> Part:
-        """The model as a version of its file; `what` says what made it."""
-        about = {
-            "what": what,
-            "when": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "happycat": __version__,
-            **self.registry_.about(),
-            "stage": self.stage_,
-            "likeness": self.likeness_,
-            "seed": self.seed,
-            **(more or {}),
-        }
-        return Part(about, {**self.calm_.state_dict(), "halves": self.registry_.halves})
+        `what` says what made this version; `more` is remembered beside it. The version's number is returned.
+        """
+        check_is_fitted(self, "registry_")
+        if not Path(path).exists():
+            base = self._base or base_part(self.extractor(), self.weights, self.precision)
+            self._tag = model_file.create(path, base, self._version(), what, more)
+            return self._tag.number
+        with model_file.locked(path):
+            return self.append(path, what, more)
+
+    def append(self, path: str | Path, what: str, more: dict[str, Any] | None = None) -> int:
+        """Write the next version of what the model was loaded from; `happycat.model.file.locked` is held meanwhile."""
+        check_is_fitted(self, "registry_")
+        if self._tag is None:
+            raise InputError(f"{path} is there already and holds another model; give another name, or delete it")
+        self._tag = model_file.append(path, self._version(), self._tag, what, more)
+        return self._tag.number
 
     @classmethod
-    def load(cls, path: str | Path, **values) -> Happycat:
-        """The last version of a model file; `values` are the constructor's, such as `weights` or `device`."""
-        base, version, _ = model_file.read(path)
-        about = base.about
-        remembered = about["weights"] if about["weights"] and Path(about["weights"]).exists() else None
-        usual = {
-            "weights": remembered,
-            "image_size": about.get("image_size"),
-            "precision": about["precision"],
-            "mirror": about.get("mirror", True),
-            "seed": version.about["seed"],
-        }
-        cat = cls(about["backbone"], **{**usual, **{k: v for k, v in values.items() if v is not None}})
-        tensors = dict(version.tensors)
-        cat.registry_ = ClassRegistry.of(version.about, tensors.pop("halves"))
-        cat.calm_ = Calm(Vectors(len(tensors["space.mean"])), CalmConfig())
-        cat.calm_.load_state_dict(tensors)
-        cat.stage_, cat.likeness_ = version.about["stage"], version.about["likeness"]
-        cat._base = base
+    def load(cls, path: str | Path, **params: Any) -> Happycat:
+        """The last version of a model file; `params` are the constructor's, such as `weights` or `device`."""
+        found = model_file.read(path)
+        try:
+            state, usual = read_state(found), backbone_params(found.base)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise StorageError(f"{path} holds something that is not a happycat model ({error!r})") from error
+        usual["random_state"] = state.random_state
+        cat = cls(**{**usual, **{name: value for name, value in params.items() if value is not None}})
+        cat.calm_, cat.registry_, cat.stage_, cat.likeness_, _ = state
+        cat.backbone_, cat.n_features_in_ = found.base.metadata["backbone"], state.calm.tail.dim
+        cat._extractor, cat._tag = None, found.tag
+        cat._base = Part(found.base.metadata, dict(found.base.arrays))
         return cat
+
+    def _version(self) -> Part:
+        return version_part(State(self.calm_, self.registry_, self.stage_, self.likeness_, self._seed()))
 
     # From what is given to points in the whitened space
 
-    def _points(self, X: Source, progress: Progress) -> tuple[list[str], Tensor, list[Skipped]]:
-        """The images that can be read, in the order in which they are given, each that is there twice as well."""
-        gathered = given(X, progress.step("reading"))
-        features = self._features(gathered.pictures, CENTRE, progress)
-        points = self.calm_.points(Unlabelled(VectorViews(features)))
-        place = {key: i for i, key in enumerate(gathered.pictures.keys)}
-        place |= {key: place[kept] for key, kept in gathered.duplicates.items()}
-        listed = isinstance(gathered.pictures, FilePictures) and not isinstance(X, str | Path)
-        asked = [Path(path).as_posix() for path in X] if listed else []
-        keys = [key for key in asked if key in place]
-        keys += sorted(place.keys() - set(asked)) if listed else list(place)  # what lies in a folder comes last
-        return keys, points[[place[key] for key in keys]], gathered.skipped
+    def extractor(self) -> FeatureExtractor | None:
+        """What turns pictures into features; None for vectors, which are features already."""
+        check_is_fitted(self, "registry_")
+        if self._extractor is None and self.backbone_ != VECTORS:
+            self._extractor = self._built(self.backbone_, self._base)
+        return self._extractor
 
-    def _every_point(self, X: Source, progress: Progress) -> tuple[list[str], Tensor]:
-        """All of the images, or an error: what is predicted must not be taken for another's."""
-        keys, points, skipped = self._points(X, progress)
+    def _built(self, name: str, base: Part | None) -> FeatureExtractor:
+        config = BackboneConfig(
+            name=name,
+            weights=Path(self.weights) if self.weights else None,
+            image_size=self.image_size,
+            precision=self.precision,
+            device=self.device,
+        )
+        return extractor_of(config, base, workers=self.workers, mirror=self.mirror, seed=self._seed())
+
+    def _checked(self, X: Source) -> Accepted:
+        """What is given, if it is of the kind that the model was made with; no image is read."""
+        check_is_fitted(self, "registry_")
+        source, vectors = accepted(X), self.backbone_ == VECTORS
+        if isinstance(source, VectorRows) != vectors:
+            raise InputError(f"the model was made with {VECTORS if vectors else 'images'}; give the same")
+        if isinstance(source, VectorRows) and source.vectors.shape[1] != self.n_features_in_:
+            given = source.vectors.shape[1]
+            raise InputError(f"the vectors have {given} numbers, those of the model {self.n_features_in_}")
+        return source
+
+    def _embeddings(self, X: Source) -> tuple[list[str], Tensor, list[Skipped]]:
+        """Keys and unit embeddings of the images that can be read, in the order in which they are given."""
+        source = self._checked(X)
+        extractor = self.extractor()
+        with self._watched() as progress:
+            gathered = read(source, progress.step("reading"))
+            features = embed(extractor, gathered.pictures, CENTRE, progress, self.cache_dir)
+        order = in_order(source, gathered)
+        return [key for key, _ in order], unit_embeddings(features)[[place for _, place in order]], gathered.skipped
+
+    def _every(self, X: Source) -> Tensor:
+        """Unit embeddings of all images, or an error: what is predicted must not be taken for another's."""
+        _, embeddings, skipped = self._embeddings(X)
         if skipped:
             first = f"{skipped[0].path}: {skipped[0].reason}"
             raise InputError(f"{len(skipped)} images cannot be read (first: {first}); leave them out, or use assign")
-        return keys, points
+        return embeddings
 
-    def _see(self, pictures: Pictures, labels: Tensor, learned: Tensor, progress: Progress) -> dict[str, Tensor]:
-        """Have a backbone that can embed the pictures. One from scratch is trained, and Calm's state is given."""
-        self._extractor = self._base = None
-        if isinstance(pictures, VectorRows):
-            self.backbone = VECTORS
-        extractor = self.extractor()
-        if extractor is None or not extractor.from_scratch:
-            return {}
-        some = Subset(pictures, [key for key, used in zip(pictures.keys, learned, strict=True) if used])
-        training = Training(seeded(self.seed, "backbone"))
-        advance = progress.step("training the backbone")
-        state = train_from_scratch(extractor, some, labels[learned], training, advance).state_dict()
-        return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}
+    def rule(self) -> PredictionRule:
+        """The rule of prediction, over the classes as they are now; it takes points of the whitened space."""
+        check_is_fitted(self, "registry_")
+        return rule_of(self.registry_, self.calm_.sharpness)
 
-    def _features(
-        self, pictures: Pictures, views: tuple[str, ...], progress: Progress, cache_dir: Path | None = None
-    ) -> Tensor:
-        extractor = self.extractor()
-        if isinstance(pictures, VectorRows) != (extractor is None):
-            raise InputError(f"the model was made with {'images' if extractor else 'vectors'}; give the same")
-        if extractor is not None:
-            seconds = extractor.seconds(len(pictures) * len(views))
-            cut = f"{len(views)} views" if len(views) > 1 else "1 view"
-            progress.message(f"{cut} of each through {self.backbone}: about {duration(seconds)}")
-            return extractor.extract(pictures, views, progress.step("extracting features", len(pictures)), cache_dir)
-        features = torch.from_numpy(pictures.vectors.astype(np.float32))[:, None]
-        if hasattr(self, "calm_") and features.shape[-1] != self.calm_.tail.dim:
-            raise InputError(f"the vectors have {features.shape[-1]} numbers, those of the model {self.calm_.tail.dim}")
-        return features
+    def _predicted(self, embeddings: Tensor) -> Prediction:
+        return self.rule()(self.calm_.space(embeddings))
 
-    def extractor(self) -> FeatureExtractor | None:
-        """What turns pictures into features; None for vectors, which are features already."""
-        if self.backbone == VECTORS:
-            return None
-        if getattr(self, "_extractor", None) is None:
-            base, name = getattr(self, "_base", None), self.backbone
-            config = BackboneConfig(
-                name=name,
-                weights=Path(self.weights) if self.weights else None,
-                image_size=self.image_size,
-                precision=self.precision,
-                device=self.device,
-            )
-            self._extractor = FeatureExtractor.of(config, workers=self.workers, mirror=self.mirror, seed=self.seed)
-            if base and base.tensors:
-                self._extractor.load(base.tensors)
-            if base and self._extractor.fingerprint() != base.about["fingerprint"]:
-                raise InputError(f"the model was made with other weights of {name}; give the same (--weights FILE)")
-        return self._extractor
+    def _seed(self) -> int:
+        if self.random_state is None:
+            return 0
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
+            raise InputError(f"random_state is a whole number or None, not {self.random_state!r}")
+        return int(self.random_state)
 
-    # What comes of it
-
-    def _judged(self, gathered: Gathered, names: list[str], features: Tensor, labels: Tensor) -> FitReport:
-        predicted = self.calm_.predict_all(Unlabelled(VectorViews(features))).argmax(1) if len(labels) else labels
-        right = (predicted == labels).double() * 100
-        accuracy = [right[labels == c].mean().item() for c in range(len(names))]
-        return FitReport(
-            images=len(gathered.pictures),
-            held_out=len(labels),
-            accuracy=right.mean().item() if len(labels) else None,
-            by_class={name: None if np.isnan(a) else a for name, a in zip(names, accuracy, strict=True)},
-            skipped=gathered.skipped,
-            duplicates=len(gathered.duplicates),
-        )
-
-    def _take_up_labelled(self, labelled: Labelled, held: Labelled, names: list[str]) -> None:
-        """Learn from the images that were held out, too, and give the classes their identities."""
-        self.calm_.relearn(labelled, held)
-        points, labels, prototypes = self.calm_.points(labelled), labelled.labels, self.calm_.memory.prototypes
-        self.registry_, self.stage_ = ClassRegistry(), 0
-        for row, name in enumerate(names):
-            members = points[labels == row]
-            self.registry_.add(name, 0, members, prototypes[row], float(self.calm_.familiar))
-        self.likeness_ = float((points * prototypes[labels]).sum(1).mean())
-
-    def _take_up(self, points: Tensor, known: int) -> list[int]:
-        """Give the rows that were found an identity each."""
-        prototypes, new = self.calm_.memory.prototypes, []
-        cosines, nearest = (points @ prototypes.T).max(1)
-        for row in range(known, len(prototypes)):
-            least, members = float(self.calm_.familiar), nearest == row
-            if members.any():  # what was found is less alike than what was labelled
-                least = min(least, rejection_threshold(cosines[members, None]))
-            new.append(self.registry_.add(None, self.stage_, points[members], prototypes[row], least).id)
-        return new
-
-    def _probabilities(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability of each class (N, C), and which of the images no class fits (N,)."""
-        cosines = points @ self.calm_.memory.prototypes.T
-        living, place = self.registry_.place()
-        shares = (cosines / self.calm_.sharpness).softmax(1)
-        classes = torch.zeros(len(points), len(living) + 1).index_add(1, place, shares)
-        nearest, row = cosines.max(1)
-        strange = (nearest < torch.tensor(self.registry_.least)[row]) | (place[row] == len(living))
-        return classes[:, :-1], strange
-
-    def _assigned(self, keys: Sequence[str], points: Tensor) -> list[Assignment]:
-        probabilities, strange = self._probabilities(points)
-        best, place = probabilities.max(1)
-        living = list(self.registry_)
-        return [
-            Assignment(key, None, UNKNOWN, p, True)
-            if odd
-            else Assignment(key, living[c].id, living[c].label, p, p < SURE)
-            for key, p, c, odd in zip(keys, best.tolist(), place.tolist(), strange.tolist(), strict=True)
-        ]
+    @contextmanager
+    def _watched(self) -> Iterator[Progress]:
+        """The progress to tell; the step that is under way ends with the verb."""
+        progress = self.progress or SILENT
+        try:
+            yield progress
+        finally:
+            progress.close()
 
 
-def held_out(labels: Tensor, generator: torch.Generator) -> Tensor:
-    """Which images are held out, (N,) bool: a share of each class, but none of a class with fewer than five."""
-    chosen = torch.zeros(len(labels), dtype=torch.bool)
-    for c in labels.unique():
-        members = (labels == c).nonzero()[:, 0]
-        number = round(HELD_OUT * len(members)) if len(members) >= 5 else 0
-        chosen[members[torch.randperm(len(members), generator=generator)[:number]]] = True
-    return chosen
+def _classes(labels: Sequence[Label]) -> tuple[list[Label], Tensor]:
+    """The classes' names in order, and for each image the place of its own, (N,)."""
+    names = sorted(set(labels))
+    if len(names) < 2:
+        raise InputError(f"there is one class only ({names[0]}); give at least two, each with its images")
+    for name in names:
+        checked_name(name)
+    place = {name: i for i, name in enumerate(names)}
+    return names, torch.tensor([place[label] for label in labels])
+
+
+def _checked_number(num_new: int | str) -> int | None:
+    """The number of new classes; None if it is to be estimated."""
+    if isinstance(num_new, str) and num_new == "auto":
+        return None
+    if isinstance(num_new, bool) or not isinstance(num_new, Integral) or num_new < 0:
+        raise InputError(f"num_new is a whole number from 0 on, or 'auto', not {num_new!r}")
+    return int(num_new)

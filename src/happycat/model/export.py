@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from happycat.base.disk import replacing
 from happycat.base.errors import HappycatError, InputError
@@ -33,23 +32,17 @@ class Exported(nn.Module):
         self.trunk.freeze()
         self.tail = copy.deepcopy(extractor.tail).cpu()
         self.space = copy.deepcopy(cat.calm_.space)
-        living, place = cat.registry_.place()
-        self.names = [c.label for c in living]
-        self.ids = [c.id for c in living]
+        self.rule = cat.rule()
+        self.names = [cat.registry_.label(entry) for entry in cat.registry_]
+        self.ids = [entry.id for entry in cat.registry_]
+        self.unknown = cat.registry_.unknown
         self.image_size, self.crop_share = extractor.plan.image_size, extractor.plan.crop_share
-        self.register_buffer("prototypes", cat.calm_.memory.prototypes.clone())
-        self.register_buffer("sharpness", cat.calm_.sharpness.clone())
-        self.register_buffer("least", torch.tensor(cat.registry_.least))
-        self.register_buffer("owner", one_hot(place, len(living) + 1).float())  # the last column: dropped
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         features = self.tail(self.trunk.at_once(images.permute(0, 3, 1, 2)))
-        cosines = self.space(nn.functional.normalize(features, dim=-1)) @ self.prototypes.T
-        classes = (cosines / self.sharpness).softmax(1) @ self.owner
-        probability, place = classes[:, :-1].max(1)
-        nearest, row = cosines.max(1)
-        strange = (nearest < self.least[row]) | (self.owner[row, -1] > 0)
-        return torch.where(strange, -1, place), probability
+        probabilities, rejected = self.rule(self.space(nn.functional.normalize(features, dim=-1)))
+        probability, place = probabilities.max(1)
+        return torch.where(rejected, -1, place), probability
 
 
 def export_onnx(cat: Happycat, path: Path) -> float:
@@ -74,8 +67,8 @@ def export_onnx(cat: Happycat, path: Path) -> float:
                 verbose=False,
             )
         written = onnx.load(temporary)
-        told = {"names": model.names, "ids": model.ids, "image_size": model.image_size, "crop_share": model.crop_share}
-        for key, value in told.items():
+        for key in ("names", "ids", "unknown", "image_size", "crop_share"):
+            value = getattr(model, key)
             onnx.helper.set_model_props(written, {**_props(written), key: json.dumps(value)})
         onnx.save(written, temporary)
         return _checked(model, runtime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"]))

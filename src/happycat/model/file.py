@@ -1,159 +1,193 @@
-"""A model in one file: a base, then every version it has had, each with its checksum.
+"""The model file: a base and every version the model has had, each array stored once, all with checksums.
 
-    HAPPYCAT 1\n
-    length (8 bytes, little-endian) · SHA-256 (32 bytes) · a safetensors file      the backbone, if it is its own
-    length · SHA-256 · a safetensors file                                           version 1
-    …                                                                               version 2, …
+    HAPPYCAT 2\n
+    length (8 bytes, little-endian) · SHA-256 (32 bytes) · index, JSON
+    blobs
 
-Each part's metadata holds a JSON text, `about`. A file is data: nothing in it is ever executed. It is replaced as a
-whole or not at all; what is behind a part that is cut off or changed is not read.
+The index lists the blobs by their SHA-256 in the order in which they lie there, and the versions, each with what made
+it, when, and the blobs that are its metadata (JSON) and its list of arrays (JSON: name, type, shape, blob). So what
+two versions share is there once, and a correction adds some kilobytes. A file is data: nothing in it is executed. It is
+replaced as a whole or not at all.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
-import json
-import struct
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
+import numpy as np
 
-from happycat.base.disk import locked, replacing
+from happycat.base import disk
 from happycat.base.errors import InputError, StorageError
+from happycat.base.version import __version__
+from happycat.model.blobs import MAGIC, Blobs, Index, Pieces, Record, packed_json, write
 
-MAGIC = b"HAPPYCAT 1\n"
-HEAD = struct.Struct("<Q32s")
+__all__ = ["MAGIC", "ModelFile", "Part", "VersionTag", "append", "create", "history", "locked", "read", "undo"]
 
 
 class Part(NamedTuple):
-    """Tensors, and what they are in words."""
+    """Arrays, and what they are in words."""
 
-    about: dict
-    tensors: dict[str, Tensor]
-
-    def packed(self) -> bytes:
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        return _framed(save(tensors, {"about": json.dumps(self.about)}))
+    metadata: dict[str, Any]
+    arrays: Mapping[str, np.ndarray]
 
 
-class Parts(NamedTuple):
-    """The parts of a file as they lie there, base first, and how many bytes behind them are not sound."""
+class VersionTag(NamedTuple):
+    """Which version of which model: its number, and a checksum of what it holds and of the base."""
 
-    payloads: list[bytes]
-    damaged: int
-
-    @property
-    def num_versions(self) -> int:
-        return len(self.payloads) - 1
+    number: int
+    sha256: str
 
 
-def create(path: Path, base: Part, version: Part) -> None:
-    """A new file with one version."""
+@dataclass(frozen=True)
+class ModelFile:
+    """The last version of a model file. Arrays are read, and checked, when they are used."""
+
+    base: Part
+    metadata: dict[str, Any]
+    arrays: Blobs
+    number: int
+    tag: VersionTag
+
+
+def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping[str, Any] | None = None) -> VersionTag:
+    """A new file with one version; `what` says what made it, `more` is told by `history`."""
     path = Path(path)
     if path.exists():
         raise InputError(f"{path} is there already; give another name, or delete it")
-    _write(path, [base.packed(), version.packed()])
+    pieces = Pieces()
+    index = Index(
+        base=Record({}, *_stored(base, pieces)),
+        versions=[Record(_described(1, what, more), *_stored(version, pieces))],
+        next_id=version.metadata.get("next_id", 0),
+    )
+    write(path, index, pieces)
+    return _tag(index)
 
 
-def append(path: Path, version: Part) -> int:
-    """Add a version; its number is returned."""
-    parts = _sound(path)
-    _write(path, [*map(_framed, parts.payloads), version.packed()])
-    return parts.num_versions + 1
+def append(
+    path: str | Path, version: Part, expected: VersionTag, what: str, more: Mapping[str, Any] | None = None
+) -> VersionTag:
+    """Add a version, if the last one of the file is `expected`; hold `locked` meanwhile.
+
+    Arrays that are in the file already are not stored again; those that were `read` from it need not even be read.
+    """
+    path = Path(path)
+    index = _sound(path)
+    if _tag(index) != VersionTag(*expected):
+        raise InputError(
+            f"{path} holds another model, or was changed since this one was loaded (it is at version "
+            f"{len(index.versions)}); load it again, or save under another name"
+        )
+    _check_last(path, index)
+    pieces = Pieces()
+    record = Record(_described(len(index.versions) + 1, what, more), *_stored(version, pieces))
+    grown = Index(index.base, [*index.versions, record], max(index.next_id, version.metadata.get("next_id", 0)))
+    write(path, grown, pieces, index)
+    return _tag(grown)
 
 
-def go_back(path: Path) -> int:
-    """Drop the last version, or what of it is not sound; the number of the one that is the last then is returned."""
-    parts = read_parts(path)
-    kept = parts.payloads if parts.damaged else parts.payloads[:-1]
-    if len(kept) < 2:
-        raise InputError(f"{path} has no earlier version")
-    _write(path, [_framed(payload) for payload in kept])
-    return len(kept) - 1
+def read(path: str | Path) -> ModelFile:
+    """The base and the last version; of other versions nothing is read.
+
+    `metadata["next_id"]` is that of the file: no id is given twice, not even that of a version that was undone.
+    """
+    path = Path(path)
+    index = _sound(path)
+    try:
+        base = Part(index.json(path, index.base.metadata), Blobs(path, index, index.base.arrays))
+        last = index.versions[-1]
+        metadata, arrays = index.json(path, last.metadata), Blobs(path, index, last.arrays)
+    except StorageError as error:
+        raise index.damage(path) from error
+    if "next_id" in metadata:
+        metadata["next_id"] = max(index.next_id, metadata["next_id"])
+    return ModelFile(base, metadata, arrays, len(index.versions), _tag(index))
 
 
-def read(path: Path) -> tuple[Part, Part, int]:
-    """The base, the last version, and its number."""
-    parts = _sound(path)
-    return _unpacked(path, parts.payloads[0]), _unpacked(path, parts.payloads[-1]), parts.num_versions
+def history(path: str | Path) -> list[dict[str, Any]]:
+    """What each version says of itself: its number, what, when, happycat's version, and what else it was given."""
+    return [dict(record.description) for record in _sound(Path(path)).versions]
 
 
-def abouts(path: Path) -> list[dict]:
-    """What each version says of itself."""
-    return [_unpacked(path, payload).about for payload in _sound(path).payloads[1:]]
+def undo(path: str | Path) -> int:
+    """Drop the last version; the number of the one before is returned. Hold `locked` meanwhile.
+
+    Of a damaged file everything behind its last good version is dropped, after it is copied to PATH.damaged.
+    """
+    path = Path(path)
+    index = Index.read(path)
+    good = index.last_good(path)
+    whole = good == len(index.versions) and index.fits(path)
+    kept = good - 1 if whole else good
+    if kept < 1:
+        raise InputError(f"{path} has no earlier version") if whole else index.damage(path)
+    if whole and not index.is_good(path, index.versions[kept - 1]):
+        raise StorageError(
+            f"version {kept} of {path} is damaged, so there is no going back to it; version {good} is good"
+        )
+    if not whole:
+        _keep_damaged(path)
+    write(path, Index(index.base, index.versions[:kept], index.next_id), Pieces(), index)
+    return kept
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile."""
+def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
+    """Nobody else changes the file meanwhile; who holds it is said at once, or waited for."""
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"there is no model {path}; make one with `happycat fit FOLDER -o {path}`")
-    with locked(path.with_name(f".{path.name}.lock")):
+    _there(path)
+    real = path.resolve()
+    with disk.locked(real.with_name(f".{real.name}.lock"), str(path), wait):
         yield
 
 
-def read_parts(path: Path) -> Parts:
-    path = Path(path)
+def _stored(part: Part, pieces: Pieces) -> tuple[str, str]:
+    """Give the pieces what is to be stored of a part; the SHA-256 of its metadata and of its list of arrays."""
+    metadata = pieces.add(packed_json(part.metadata))
+    if isinstance(part.arrays, Blobs):
+        return metadata, part.arrays.manifest
+    return metadata, pieces.add_arrays(part.arrays)
+
+
+def _described(number: int, what: str, more: Mapping[str, Any] | None) -> dict[str, Any]:
+    when = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    return {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
+
+
+def _tag(index: Index) -> VersionTag:
+    told = packed_json([index.base.packed(), index.versions[-1].packed()])
+    return VersionTag(len(index.versions), hashlib.sha256(told).hexdigest())
+
+
+def _there(path: Path) -> None:
     if not path.is_file():
         raise InputError(f"there is no model {path}; make one with `happycat fit FOLDER -o {path}`")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    if not data.startswith(MAGIC):
-        kind = "is of another version of happycat" if data.startswith(b"HAPPYCAT") else "is not a happycat model"
-        raise InputError(f"{path} {kind}")
-    payloads, place = [], len(MAGIC)
-    while place < len(data):
-        payload = _payload_at(data, place)
-        if payload is None:
-            break
-        payloads.append(payload)
-        place += HEAD.size + len(payload)
-    return Parts(payloads, len(data) - place)
 
 
-def _payload_at(data: bytes, place: int) -> bytes | None:
-    """The part that begins there, if it is whole and as it was written."""
-    if place + HEAD.size > len(data):
-        return None
-    length, digest = HEAD.unpack_from(data, place)
-    payload = data[place + HEAD.size : place + HEAD.size + length]
-    return payload if len(payload) == length and hashlib.sha256(payload).digest() == digest else None
+def _sound(path: Path) -> Index:
+    _there(path)
+    index = Index.read(path)
+    if not index.fits(path):
+        raise index.damage(path)
+    return index
 
 
-def _sound(path: Path) -> Parts:
-    parts = read_parts(path)
-    if not parts.damaged and parts.num_versions > 0:
-        return parts
-    if parts.num_versions < 1:
-        raise StorageError(f"{path} is damaged from its first version on; nothing in it can be used")
-    raise StorageError(
-        f"{path} was cut off or changed; its last good version is {parts.num_versions}: "
-        f"`happycat undo {path}` goes back to it"
-    )
+def _check_last(path: Path, index: Index) -> None:
+    if not (index.is_good(path, index.base) and index.is_good(path, index.versions[-1])):
+        raise index.damage(path)
 
 
-def _unpacked(path: Path, payload: bytes) -> Part:
-    try:
-        length = struct.unpack_from("<Q", payload)[0]
-        about = json.loads(json.loads(payload[8 : 8 + length])["__metadata__"]["about"])
-        return Part(about, load(payload))
-    except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
-        raise StorageError(f"{path} holds something that is not a happycat model ({error})") from error
-
-
-def _framed(payload: bytes) -> bytes:
-    return HEAD.pack(len(payload), hashlib.sha256(payload).digest()) + payload
-
-
-def _write(path: Path, parts: list[bytes]) -> None:
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(MAGIC)
-        file.writelines(parts)
+def _keep_damaged(path: Path) -> None:
+    copy, number = path.with_name(f"{path.name}.damaged"), 1
+    while copy.exists():
+        number += 1
+        copy = path.with_name(f"{path.name}.damaged-{number}")
+    with disk.replacing(copy) as temporary:
+        shutil.copyfile(path, temporary)

@@ -24,8 +24,9 @@ from happycat.base.errors import HappycatError
 from happycat.base.version import __version__
 from happycat.images.pictures import FilePictures, Pictures
 from happycat.images.sources import VectorRows
-from happycat.model.estimator import Assignment, Discovery, Happycat
+from happycat.model.estimator import Happycat
 from happycat.model.registry import ClassEntry
+from happycat.model.results import Assignment, Discovery
 from happycat.report.html import Card, Dot, Number, Page
 
 TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class
@@ -162,12 +163,12 @@ def _card(cat: Happycat, c: ClassFound, classes: list[ClassFound]) -> Card:
     identity = c.identity
     return Card(
         id=identity.id,
-        label=identity.label,
+        label=str(cat.registry_.label(identity)),
         name=identity.name,
         kind="new" if c.new else "found" if identity.stage else "labelled",
         stage=identity.stage,
         images=c.images,
-        total=identity.images,
+        total=cat.registry_.images(identity),
         confidence=c.confidence,
         coherence=c.coherence,
         nearest=_nearest(cat, identity, [other.identity for other in classes if not other.new]),
@@ -178,10 +179,13 @@ def _card(cat: Happycat, c: ClassFound, classes: list[ClassFound]) -> Card:
 
 def _nearest(cat: Happycat, identity: ClassEntry, known: list[ClassEntry]) -> tuple[tuple[int, str, float], ...]:
     """The known classes that resemble a class most, by the cosine of their directions."""
-    prototypes, owners = cat.calm_.memory.prototypes, torch.tensor(cat.registry_.owners)
-    cosines = prototypes[owners == identity.id] @ prototypes.T
+    prototypes, owner = cat.calm_.memory.prototypes, torch.from_numpy(cat.registry_.active().owner)
+    place = {other.id: i for i, other in enumerate(cat.registry_)}
+    cosines = prototypes[owner == place[identity.id]] @ prototypes.T
     near = [
-        (other.id, other.label, float(cosines[:, owners == other.id].max())) for other in known if other is not identity
+        (other.id, str(cat.registry_.label(other)), float(cosines[:, owner == place[other.id]].max()))
+        for other in known
+        if other is not identity
     ]
     return tuple(sorted(near, key=lambda one: -one[2])[:NEAREST])
 

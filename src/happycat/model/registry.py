@@ -1,162 +1,308 @@
-"""Which classes there are, who they are for ever, and what a person says of them.
+"""The class registry: which classes there are, who they are for ever, and what a person says of them.
 
-A class owns one row of the class memory or several. What was merged keeps its rows, under one identity; what was
-dropped keeps its row, so that what looks like it is not discovered again.
+A class owns rows of the pool of prototypes. Corrections change the table of classes only, never a prototype. What was
+merged keeps its rows, its id and its name inside the class that took it in, so it can come back; what was dropped
+keeps its rows, so that what looks like it is not discovered again.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from happycat.base.errors import InputError
-from happycat.learning.clustering import kmeans
-from happycat.learning.memory import ClassMemory
+from happycat.base.errors import InputError, StorageError
+from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name, shown
+from happycat.model.pool import Pool, SplitTree
+
+__all__ = ["Active", "ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
+
+MOST_IDS = 1_000_000  # a file that claims more was tampered with
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassEntry:
-    """A class. The labelled ones come first and have stage 0; the others have that of the stage that found them."""
+    """A class; the labelled ones have stage 0, the others that of the stage that discovered them."""
 
     id: int
-    name: str | None
+    name: Name | None  # None: discovered, not named yet
     stage: int
-    images: int  # that it was learned from
-    dropped: bool = False  # by a person: what looks like it is not a class
-    merged: int | None = None  # by a person: it is part of that class now
-
-    @property
-    def label(self) -> str:
-        return self.name or f"class {self.id}"
+    rows: tuple[int, ...]  # of the pool, its own; none: an id of a version that was undone, never given again
+    dropped: bool = False
+    merged_into: int | None = None
+    merge: int | None = None  # which merge put it there; what one command merged comes apart together
 
     @property
     def alive(self) -> bool:
-        return not self.dropped and self.merged is None
+        """Whether an image can be given to it."""
+        return not self.dropped and self.merged_into is None
+
+
+class Active(NamedTuple):
+    """The rows of the pool that images are compared with, (R,), and whose each is.
+
+    An owner is a position in the list of living classes, −1 for rows of dropped classes.
+    """
+
+    rows: np.ndarray
+    owner: np.ndarray
 
 
 class ClassRegistry:
-    """All classes there have ever been; `owners` says whose each row of the memory is.
+    """All classes there have ever been; the index of an entry is its id. Iteration gives the living ones."""
 
-    `least` is the cosine to a row from which an image is familiar to it. `halves` (R, 2, d) are the directions that
-    each row would be split into: images are not kept, so they are found while the images are there.
-    """
+    def __init__(self) -> None:
+        self.entries: list[ClassEntry] = []
+        self.pool = Pool()
+        self._numbering: Numbering | None = None
 
-    def __init__(self):
-        self.everyone: list[ClassEntry] = []
-        self.owners: list[int] = []
-        self.least: list[float] = []
-        self.halves: Tensor | None = None
+    # Stored
+
+    def metadata(self) -> dict[str, Any]:
+        """The table of classes, for JSON."""
+        return {
+            "classes": [_packed(entry) for entry in self.entries],
+            "next_id": len(self.entries),
+            "chunks": self.pool.num_chunks,
+            "numbering": self._numbering and list(self._numbering),
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The pool, chunk by chunk."""
+        return self.pool.arrays()
 
     @classmethod
-    def of(cls, about: dict, halves: Tensor) -> ClassRegistry:
-        made = cls()
-        made.everyone = [ClassEntry(**c) for c in about["classes"]]
-        made.owners, made.least, made.halves = list(about["owners"]), list(about["least"]), halves
-        return made
+    def of(cls, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClassRegistry:
+        """The registry that `metadata()` and `arrays()` were taken of; an array is read when it is needed.
 
-    def about(self) -> dict:
-        return {"classes": [asdict(c) for c in self.everyone], "owners": self.owners, "least": self.least}
+        Ids up to `metadata["next_id"]` that are not in the table belonged to versions that were undone.
+        """
+        registry = cls()
+        try:
+            registry.entries = [_unpacked(i, packed) for i, packed in enumerate(metadata["classes"])]
+            registry.pool = Pool(arrays, metadata["chunks"])
+            numbering = metadata["numbering"]
+            registry._numbering = None if numbering is None else Numbering(*map(int, numbering))
+            if metadata["next_id"] > MOST_IDS:
+                raise ValueError("too many ids")
+            for i in range(len(registry.entries), metadata["next_id"]):
+                registry.entries.append(ClassEntry(id=i, name=None, stage=0, rows=(), dropped=True))
+            registry._check()
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"the model's table of classes cannot be used ({error!r}); it was changed") from error
+        return registry
 
-    def __iter__(self):
-        """Those that an image can be given."""
-        return (c for c in self.everyone if c.alive)
+    def _check(self) -> None:
+        rows = [row for entry in self.entries for row in entry.rows]
+        if len(set(rows)) < len(rows) or not all(0 <= row < len(self.pool) for row in rows):
+            raise ValueError("rows that are not there, or of two classes")
+        for entry in self.entries:
+            met = {entry.id}
+            while entry.merged_into is not None:
+                if not 0 <= entry.merged_into < len(self.entries) or entry.merged_into in met:
+                    raise ValueError(f"class {entry.id} is part of {entry.merged_into}")
+                entry = self.entries[entry.merged_into]
+                met.add(entry.id)
+
+    # Who is there
+
+    def __iter__(self) -> Iterator[ClassEntry]:
+        return (entry for entry in self.entries if entry.alive)
 
     def __len__(self) -> int:
-        return sum(c.alive for c in self.everyone)
+        return sum(entry.alive for entry in self.entries)
 
-    def add(self, name: str | None, stage: int, points: Tensor, direction: Tensor, least: float) -> ClassEntry:
-        """Give the next row of the memory an identity; `points` are the images that it was learned from."""
-        new = ClassEntry(id=len(self.everyone), name=name, stage=stage, images=len(points))
-        self.everyone.append(new)
-        self.owners.append(new.id)
-        self.least.append(least)
-        halves = two_halves(points, direction)[None]
-        self.halves = halves if self.halves is None else torch.cat([self.halves, halves])
-        return new
+    def root(self, entry: ClassEntry) -> ClassEntry:
+        """The class that the entry is part of, through all merges; itself if it was not merged."""
+        while entry.merged_into is not None:
+            entry = self.entries[entry.merged_into]
+        return entry
+
+    def images(self, entry: ClassEntry) -> int:
+        """How many images the prediction rule gave to the class and to what was merged into it."""
+        merged = (other for other in self.entries if other.merged_into == entry.id)
+        return int(self.pool.counts[list(entry.rows)].sum()) + sum(map(self.images, merged))
+
+    def label(self, entry: ClassEntry) -> Name:
+        """The class's name; without one "class ID", or a number of its own where labelled names are numbers."""
+        if entry.name is not None:
+            return entry.name
+        return f"class {entry.id}" if self._numbering is None else self._numbering.number(entry.id)
+
+    @property
+    def unknown(self) -> str | int:
+        """What images are called that fit no class."""
+        return "unknown" if self._numbering is None else self._numbering.unknown
+
+    def active(self) -> Active:
+        """The rows that images are compared with, in the order of the ids of the classes that they came with."""
+        place = {entry.id: i for i, entry in enumerate(self)}
+        pairs = [(row, place.get(self.root(entry).id, -1)) for entry in self.entries for row in entry.rows]
+        both = np.array(pairs, np.int64).reshape(-1, 2)
+        return Active(both[:, 0].copy(), both[:, 1].copy())
 
     def find(self, which: int | str) -> ClassEntry:
-        """The class with that id or name."""
-        for c in self.everyone:
-            if str(c.id) == str(which) or (c.name is not None and c.name == which):
-                if c.merged is not None:
-                    raise InputError(f"{c.label} was merged into {self.everyone[c.merged].label}")
-                if c.dropped:
-                    raise InputError(f"{c.label} was dropped")
-                return c
-        raise InputError(f"there is no class {which!r}; `happycat show` lists them")
+        """The living class with that id or name: `#14` or `id:14` is an id, `name:14` a name, another word either."""
+        matches = self._matches(Reference.of(which))
+        if not matches:
+            raise InputError(f"there is no class {_quoted(which)}; {self._hint(which)}")
+        if len(matches) > 1:
+            number, other = matches
+            called = "" if number.name is None else f" ({shown(number.name)})"
+            raise InputError(
+                f"'{shown(which)}' is both the number of class {number.id}{called} and the name of class "
+                f"{other.id}; write #{number.id} or name:{shown(which)}"
+            )
+        (entry,) = matches
+        if self.root(entry).dropped:
+            raise InputError(f"{self._called(entry)} was dropped; only going back to an earlier version brings it back")
+        if entry.merged_into is not None:
+            into = self.entries[entry.merged_into]
+            raise InputError(f"{self._called(entry)} was merged into {self._called(into)}; split that to have it back")
+        return entry
 
-    def place(self) -> tuple[list[ClassEntry], Tensor]:
-        """The living classes, and for each row the place of its owner among them; behind the last, if it is dropped."""
-        living = list(self)
-        place = {c.id: i for i, c in enumerate(living)}
-        return living, torch.tensor([place.get(owner, len(living)) for owner in self.owners])
+    def _matches(self, wanted: Reference) -> list[ClassEntry]:
+        """The class with that id, if there is one, then the one with that name; dropped classes have no name."""
+        number = wanted.id
+        by_id = [self.entries[number]] if number is not None and 0 <= number < len(self.entries) else []
+        by_id = [entry for entry in by_id if entry.rows]
+        by_name: list[ClassEntry] = []
+        if wanted.name is not None:
+            named = [entry for entry in self.entries if entry.rows and same_name(self._own(entry), wanted.name)]
+            by_name = [entry for entry in named if not self.root(entry).dropped] or ([] if by_id else named[-1:])
+        return list({entry.id: entry for entry in (*by_id, *by_name)}.values())
+
+    def _own(self, entry: ClassEntry) -> Name | None:
+        """What a class can be found by besides its id."""
+        return entry.name if self._numbering is None else self.label(entry)
+
+    def _hint(self, which: int | str) -> str:
+        near = difflib.get_close_matches(str(which), [str(self.label(entry)) for entry in self], 1)
+        if near:
+            return f"is '{shown(near[0])}' meant?"
+        some = [f"{entry.id} ({shown(self.label(entry))})" for entry in self]
+        return f"there are {', '.join(some[:5])}{', …' if len(some) > 5 else ''}"
+
+    def _called(self, entry: ClassEntry) -> str:
+        return shown(self.label(entry))
+
+    def typed(self, word: str) -> Name:
+        """A name that was typed: a number where the labelled names are numbers, if it is one."""
+        number = as_number(word) if self._numbering else None
+        return word if number is None else number
+
+    # Classes come
+
+    def add(self, name: Name | None, stage: int, tree: SplitTree) -> ClassEntry:
+        """A new class with the next id; a discovered one has no name yet."""
+        if name is not None:
+            name = self._free(checked_name(name), None)
+        entry = ClassEntry(id=len(self.entries), name=name, stage=stage, rows=(self.pool.add(tree, stage),))
+        self.entries.append(entry)
+        if stage == 0 and name is not None:
+            labelled = [one.name for one in self.entries if one.stage == 0 and one.name is not None]
+            self._numbering = Numbering.of(labelled)
+        return entry
 
     # What a person says
 
-    def name(self, which: int | str, name: str) -> ClassEntry:
+    def name(self, which: int | str, name: Name) -> ClassEntry:
         """Give a class its name."""
-        c = self.find(which)
-        if not name.strip():
-            raise InputError("a name has at least one letter")
-        if taken := [other for other in self if other.label == name and other.id != c.id]:
-            raise InputError(f"{name!r} is class {taken[0].id} already; `happycat merge` makes one class of two")
-        return self._change(c, name=name)
+        entry = self.find(which)
+        return self._change(entry, name=self._free(checked_name(name), entry))
 
     def merge(self, first: int | str, *others: int | str) -> ClassEntry:
-        """Make one class of several; it keeps the identity of the first."""
+        """Make one class of several; it keeps the id and name of the first, the others keep theirs inside it."""
         into, rest = self.find(first), [self.find(other) for other in others]
-        if not rest or len({into.id, *(c.id for c in rest)}) <= len(rest):
-            raise InputError("give at least two different classes to merge")
-        for c in rest:
-            self._change(c, merged=into.id)
-            self.owners = [into.id if owner == c.id else owner for owner in self.owners]
-        return self._change(into, images=into.images + sum(c.images for c in rest))
+        if not rest or len({into.id, *(entry.id for entry in rest)}) <= len(rest):
+            raise InputError("merging needs at least two different classes")
+        number = 1 + max((entry.merge for entry in self.entries if entry.merge is not None), default=-1)
+        for entry in rest:
+            self._change(entry, merged_into=into.id, merge=number)
+        return into
 
-    def split(self, which: int | str, memory: ClassMemory) -> tuple[ClassEntry, ClassEntry]:
-        """Make two classes of one; the first keeps the identity. What was merged comes apart."""
-        c = self.find(which)
-        rows = [row for row, owner in enumerate(self.owners) if owner == c.id]
-        if len(rows) == 1:
-            self._halve(c, rows[0], memory)
-            rows.append(len(self.owners) - 1)
-        images = int(memory.counts[rows[-1]])
-        new = ClassEntry(id=len(self.everyone), name=None, stage=c.stage, images=images)
-        self.everyone.append(new)
-        self.owners[rows[-1]] = new.id
-        return self._change(c, images=max(0, c.images - images)), new
+    def split(self, which: int | str) -> tuple[ClassEntry, ...]:
+        """Take a class apart: undo the last merge into it, or else make two of it; the class itself comes first.
 
-    def _halve(self, c: ClassEntry, row: int, memory: ClassMemory) -> None:
-        """Put the two halves of a row in its place; the second becomes the last row."""
-        two = self.halves[row].clone()
-        if torch.equal(two[0], two[1]):
-            raise InputError(f"{c.label} cannot be split: it has too few images, or was split before")
-        prototypes, counts = memory.prototypes.clone(), memory.counts.clone()
-        prototypes[row], half = two[0], counts[row] // 2
-        counts[row] -= half
-        memory.replace(torch.cat([prototypes, two[1:]]), torch.cat([counts, half[None]]))
-        self.halves = torch.cat([self.halves, two[1].expand(1, 2, -1)])
-        self.halves[row] = two[0]
-        self.owners.append(c.id)
-        self.least.append(self.least[row])
+        What was merged comes back with its id and name. A half becomes a new class without a name.
+        """
+        entry = self.find(which)
+        merged = [other for other in self.entries if other.merged_into == entry.id]
+        if merged:
+            last = max(other.merge or 0 for other in merged)
+            back = [other for other in merged if (other.merge or 0) == last]
+            return entry, *(self._change(other, merged_into=None, merge=None) for other in back)
+        kept, gone = self._halves(entry)
+        new = ClassEntry(id=len(self.entries), name=None, stage=entry.stage, rows=gone)
+        self.entries.append(new)
+        return self._change(entry, rows=kept), new
+
+    def _halves(self, entry: ClassEntry) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if len(entry.rows) > 1:
+            return entry.rows[:-1], entry.rows[-1:]
+        one, two = self.pool.children[entry.rows[0]].tolist()
+        if one < 0:
+            raise InputError(
+                f"{self._called(entry)} cannot be split: its {self.images(entry)} images were too few, or too deep in "
+                "an earlier split, to find two halves in; go back before they were discovered and ask for more classes"
+            )
+        return (one,), (two,)
 
     def drop(self, which: int | str) -> ClassEntry:
-        """Give nothing to a class any more, and discover nothing that looks like it."""
-        c = self.find(which)
+        """Give nothing to a class and what was merged into it any more, and discover nothing that looks like it."""
+        entry = self.find(which)
         if len(self) == 1:
-            raise InputError(f"{c.label} is the last class")
-        return self._change(c, dropped=True)
+            raise InputError(f"{self._called(entry)} is the last class; a model needs at least one")
+        return self._change(entry, dropped=True)
 
-    def _change(self, c: ClassEntry, **values) -> ClassEntry:
-        self.everyone[c.id] = replace(c, **values)
-        return self.everyone[c.id]
+    def _free(self, name: Name, entry: ClassEntry | None) -> Name:
+        """The name, if no other class has it; dropped classes have none any more."""
+        for other in self.entries:
+            if (entry is None or other.id != entry.id) and same_name(other.name, name):
+                root = self.root(other)
+                if root.dropped:
+                    continue
+                if root.id != other.id:
+                    raise InputError(
+                        f"'{shown(name)}' is class {other.id}, which is part of {self._called(root)} "
+                        f"(class {root.id}); split that first, or take another name"
+                    )
+                raise InputError(f"'{shown(name)}' is class {other.id} already; merge the two, or take another name")
+        if entry is not None and self._numbering and self._numbering.reserves(name, entry.id):
+            raise InputError(
+                f"{shown(name)} is a number that happycat gives: discovered classes have {self._numbering.first} and "
+                f"those above it, images that fit no class {self._numbering.unknown}; take another name"
+            )
+        return name
+
+    def _change(self, entry: ClassEntry, **values: Any) -> ClassEntry:
+        self.entries[entry.id] = replace(entry, **values)
+        return self.entries[entry.id]
 
 
-def two_halves(points: Tensor, direction: Tensor) -> Tensor:
-    """Two directions (2, d) that a class would be split into, the larger first; twice its own if it has few images."""
-    if len(points) < 4:
-        return direction.expand(2, -1).clone()
-    two = kmeans(points, 2, seed=0, restarts=3)
-    sizes = (points @ two.T).argmax(1).bincount(minlength=2)
-    return two if sizes[0] >= sizes[1] else two.flip(0)
+def _quoted(which: int | str) -> str:
+    return f"'{shown(which)}'" if isinstance(which, str) else str(which)
+
+
+def _packed(entry: ClassEntry) -> dict[str, Any]:
+    """A class as JSON, without what is usual."""
+    told: dict[str, Any] = {"name": entry.name, "stage": entry.stage, "rows": list(entry.rows)}
+    if entry.dropped:
+        told["dropped"] = True
+    if entry.merged_into is not None:
+        told["merged_into"], told["merge"] = entry.merged_into, entry.merge
+    return told
+
+
+def _unpacked(number: int, packed: dict[str, Any]) -> ClassEntry:
+    name, stage, rows = packed["name"], packed["stage"], tuple(packed["rows"])
+    into, merge, dropped = packed.get("merged_into"), packed.get("merge"), packed.get("dropped", False)
+    numbers = [stage, *rows, *([] if into is None else [into, merge])]
+    if not all(type(one) is int for one in numbers) or type(dropped) is not bool:
+        raise TypeError(f"class {number}")
+    if name is not None and type(name) not in (str, int, float):
+        raise TypeError(f"the name of class {number}")
+    return ClassEntry(id=number, name=name, stage=stage, rows=rows, dropped=dropped, merged_into=into, merge=merge)

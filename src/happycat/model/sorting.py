@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from happycat.base.disk import storage_errors
-from happycat.model.estimator import Assignment
+from happycat.model.results import Assignment
 
 
 def sort_into(target: Path, rows: list[Assignment], put: Callable) -> None:

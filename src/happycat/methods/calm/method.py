@@ -34,6 +34,7 @@ from happycat.methods.calm.calibration import (
 )
 from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import Count, Penalty, count, follow
+from happycat.methods.calm.prediction import PredictionRule
 from happycat.methods.calm.space import Space
 from happycat.methods.method import Method
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -148,6 +149,15 @@ class Calm(Method):
     def logits(self, tokens: Tokens) -> Tensor:
         points = self.space(normalize(self.tail(tokens), dim=-1))
         return points @ self.memory.prototypes.T / self.sharpness
+
+    def rule(self) -> PredictionRule:
+        """The rule of prediction, with the one prototype that each class has here."""
+        owner = torch.arange(self.num_classes, device=self.memory.prototypes.device)
+        thresholds = self.familiar.expand(self.num_classes)
+        return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.sharpness, thresholds)
+
+    def predict(self, tokens: Tokens) -> Tensor:
+        return self.rule()(self.space(normalize(self.tail(tokens), dim=-1))).probabilities
 
     def points(self, unlabelled: Unlabelled) -> Tensor:
         """The images in the whitened space, (N, d), each the mean of its views."""

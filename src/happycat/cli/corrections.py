@@ -1,0 +1,154 @@
+"""The commands that correct a model's classes, and the one that shows them; they need no deep learning library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from happycat.base.errors import InUseError
+from happycat.cli.display import results as out
+from happycat.model import corrections
+from happycat.model import file as model_file
+from happycat.model.file import ModelFile
+from happycat.model.naming import shown
+from happycat.model.registry import ClassEntry, ClassRegistry
+
+ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
+ClassArgument = Annotated[
+    str, typer.Argument(help="a class's number or name (`happycat show`); #14 is a number, name:14 a name")
+]
+WaitOption = Annotated[bool, typer.Option("--wait", help="wait while another command changes the model")]
+
+
+def name(
+    model: ModelArgument,
+    which: ClassArgument,
+    name: Annotated[str, typer.Argument(help="its name")],
+    wait: WaitOption = False,
+) -> None:
+    """Give a class its name."""
+
+    def change(registry: ClassRegistry) -> str:
+        entry = registry.name(which, registry.typed(name))
+        return f"class {entry.id} is {_label(registry, entry)} now"
+
+    _correct(model, f"name {which} {name!r}", change, wait)
+
+
+def merge(
+    model: ModelArgument,
+    first: ClassArgument,
+    others: Annotated[list[str], typer.Argument(help="the classes that it takes in")],
+    wait: WaitOption = False,
+) -> None:
+    """Make one class of several."""
+
+    def change(registry: ClassRegistry) -> str:
+        taken = [_label(registry, registry.find(other)) for other in others]
+        into = registry.merge(first, *others)
+        verb = "is" if len(taken) == 1 else "are"
+        return f"{', '.join(taken)} {verb} part of {_label(registry, into)} now ({_images(registry, into)})"
+
+    _correct(model, f"merge {first} {' '.join(others)}", change, wait)
+
+
+def split(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
+    """Make two classes of one, or take apart what was merged."""
+
+    def change(registry: ClassRegistry) -> str:
+        first, *others = registry.split(which)
+        told = [f"{_label(registry, entry)} ({_images(registry, entry)})" for entry in (first, *others)]
+        return f"{_label(registry, first)} is split: {', '.join(told[:-1])} and {told[-1]}"
+
+    _correct(model, f"split {which}", change, wait)
+
+
+def drop(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
+    """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
+    _correct(model, f"drop {which}", lambda registry: f"{_label(registry, registry.drop(which))} is dropped", wait)
+
+
+def undo(model: ModelArgument, wait: WaitOption = False) -> None:
+    """Go back to the version before."""
+    with _advice():
+        number = corrections.undo(model, wait)
+    out.print(f"{model} is at version {number} again", soft_wrap=True)
+
+
+def show(
+    model: ModelArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Show a model's classes, its versions, and what it holds."""
+    file = model_file.read(model)
+    registry = ClassRegistry.of(file.metadata, file.arrays)
+    classes = [_told(registry, entry) for entry in registry.entries if entry.rows]
+    history = model_file.history(model)
+    if as_json:
+        told = {"version": file.number, "backbone": file.base.metadata.get("backbone"), "unknown": registry.unknown}
+        print(json.dumps({**told, "classes": classes, "versions": history}, indent=1))
+        return
+    out.print(_table(f"{model}, version {file.number}", classes))
+    for version in history:
+        out.print(f"version {version['number']}: {version['when']}  {shown(version['what'])}", soft_wrap=True)
+    out.print(_holds(model, file, registry), soft_wrap=True)
+
+
+def _correct(model: Path, what: str, change: Callable[[ClassRegistry], str], wait: bool) -> None:
+    """A person's correction, as the next version."""
+    with _advice():
+        message, number = corrections.correct(model, what, change, wait)
+    out.print(f"{message} (version {number})", soft_wrap=True)
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    try:
+        yield
+    except InUseError as error:
+        raise InUseError(f"{error} (--wait waits for it)") from error
+
+
+def _label(registry: ClassRegistry, entry: ClassEntry) -> str:
+    return shown(registry.label(entry))
+
+
+def _images(registry: ClassRegistry, entry: ClassEntry) -> str:
+    number = registry.images(entry)
+    return "1 image" if number == 1 else f"{number} images"
+
+
+def _told(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "label": registry.label(entry),
+        "name": entry.name,
+        "stage": entry.stage,
+        "images": registry.images(entry),
+        "state": "dropped" if entry.dropped else "living" if entry.merged_into is None else "merged",
+        "merged_into": entry.merged_into,
+    }
+
+
+def _table(title: str, classes: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
+        table.add_column(column, justify="right" if justify == "right" else "left")
+    for c in classes:
+        state = {"dropped": "dropped", "merged": f"part of {c['merged_into']}", "living": ""}[c["state"]]
+        found = f"stage {c['stage']}" if c["stage"] else "labelled"
+        table.add_row(str(c["id"]), "" if c["name"] is None else shown(c["name"]), found, str(c["images"]), state)
+    return table
+
+
+def _holds(model: Path, file: ModelFile, registry: ClassRegistry) -> str:
+    own = "with its weights" if file.base.arrays else "whose weights lie elsewhere"
+    number, dimensions = registry.pool.vectors.shape
+    backbone = shown(file.base.metadata.get("backbone"))
+    return f"{model.stat().st_size / 1e6:.1f} MB on disk: {backbone} ({own}), {number} directions in a space of {dimensions} dimensions, a number of images each; no image, and nothing of a single image"

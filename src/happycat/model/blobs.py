@@ -1,0 +1,316 @@
+"""Content-addressed storage in one file: an index, then blobs, each known by its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from happycat.base.disk import replacing
+from happycat.base.errors import InputError, StorageError
+
+MAGIC = b"HAPPYCAT 2\n"
+HEAD = struct.Struct("<Q32s")  # length and SHA-256 of the index
+TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+TYPES += ("float16", "float32", "float64")
+BLOCK = 1 << 20
+
+
+class Place(NamedTuple):
+    """Where a blob lies, from the first blob on."""
+
+    offset: int
+    length: int
+
+
+class Record(NamedTuple):
+    """A version, or the base: what it says of itself, and which blobs are its metadata and its list of arrays."""
+
+    description: dict[str, Any]
+    metadata: str
+    arrays: str
+
+    def packed(self) -> dict[str, Any]:
+        return {"description": self.description, "metadata": self.metadata, "arrays": self.arrays}
+
+
+@dataclass
+class Index:
+    """What the file holds: the base, the versions, the blobs; and the first id that no class has ever had."""
+
+    base: Record
+    versions: list[Record]
+    next_id: int = 0
+    places: dict[str, Place] = field(default_factory=dict)
+    start: int = 0  # of the blobs
+    digest: bytes = b""  # of the index itself
+
+    @classmethod
+    def read(cls, path: Path) -> Index:
+        """The index, checked: nothing that it says lies outside of itself."""
+        with opened(path) as file:
+            length, digest = read_head(path, file)
+            start = len(MAGIC) + HEAD.size + length
+            if start > _end(file) or hashlib.sha256(text := file.read(length)).digest() != digest:
+                raise StorageError(f"{path} is damaged in its table of contents; nothing in it can be used")
+        try:
+            told = json.loads(text)
+            places, end = {}, 0
+            for blob in told["blobs"]:
+                place = Place(_size(blob["offset"]), _size(blob["length"]))
+                if place.offset != end:
+                    raise ValueError("blobs that do not follow each other")
+                places[_sha256(blob["sha256"])], end = place, end + place.length
+            base, versions = _record(told["base"]), [_record(version) for version in told["versions"]]
+            if not versions or any(one.description["number"] != i for i, one in enumerate(versions, 1)):
+                raise ValueError("versions that are not numbered")
+            return cls(base, versions, _size(told["next_id"]), places, start, digest)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _no_model(path, error) from error
+
+    def packed(self) -> bytes:
+        blobs = [{"sha256": name, **place._asdict()} for name, place in self.places.items()]
+        versions = [version.packed() for version in self.versions]
+        return packed_json({"base": self.base.packed(), "versions": versions, "next_id": self.next_id, "blobs": blobs})
+
+    @property
+    def size(self) -> int:
+        """Of the whole file."""
+        return self.start + sum(place.length for place in self.places.values())
+
+    def fits(self, path: Path) -> bool:
+        """Whether the file is as long as the index says."""
+        return path.stat().st_size == self.size
+
+    def blob(self, path: Path, name: str) -> bytes:
+        """A blob, if it is there and as it was written."""
+        place = self.places.get(name, Place(0, 0))
+        with opened(path) as file:
+            if self.start + place.offset + place.length <= _end(file):  # before anything is allocated
+                file.seek(self.start + place.offset)
+                data = file.read(place.length)
+                if hashlib.sha256(data).hexdigest() == name:
+                    return data
+        raise StorageError(f"{path} was cut off or changed: a part of it is not what was written")
+
+    def json(self, path: Path, name: str) -> dict[str, Any]:
+        """A blob that is a JSON object."""
+        try:
+            told = json.loads(self.blob(path, name))
+        except (ValueError, RecursionError) as error:
+            raise _no_model(path, error) from error
+        if not isinstance(told, dict):
+            raise _no_model(path, "a list where there should be an object")
+        return told
+
+    def is_good(self, path: Path, record: Record) -> bool:
+        """Whether all that a version needs is there and as it was written."""
+        try:
+            self.json(path, record.metadata)
+            for array in Blobs(path, self, record.arrays).entries.values():
+                self.blob(path, array.blob)
+        except StorageError:
+            return False
+        return True
+
+    def last_good(self, path: Path) -> int:
+        """The number of the last version that is whole; 0 if there is none, or the base is damaged."""
+        if not self.is_good(path, self.base):
+            return 0
+        numbers = range(len(self.versions), 0, -1)
+        return next((number for number in numbers if self.is_good(path, self.versions[number - 1])), 0)
+
+    def damage(self, path: Path) -> StorageError:
+        """The error that says what of a damaged file can still be used."""
+        good = self.last_good(path)
+        if good == 0:
+            return StorageError(f"{path} is damaged from its first version on; nothing in it can be used")
+        return StorageError(
+            f"{path} was cut off or changed; its last good version is {good} of {len(self.versions)}: "
+            f"`happycat undo {path}` goes back to it"
+        )
+
+
+class StoredArray(NamedTuple):
+    """An array in a file: which blob, and how to read it."""
+
+    blob: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def of(self, data: bytes) -> np.ndarray:
+        return np.frombuffer(data, np.dtype(self.dtype).newbyteorder("<")).astype(self.dtype).reshape(self.shape)
+
+
+class Blobs(Mapping[str, np.ndarray]):
+    """The arrays of a version, by name; each is read and checked when it is used.
+
+    The file may be replaced meanwhile by one with more versions: an array is looked up by what it holds.
+    """
+
+    def __init__(self, path: Path, index: Index, manifest: str):
+        self._path, self._index = path, index
+        self.manifest = manifest
+        try:
+            told = index.json(path, manifest)
+            self.entries = {str(name): _stored_array(index, array) for name, array in told.items()}
+        except (ValueError, KeyError, TypeError) as error:
+            raise _no_model(path, error) from error
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        array = self.entries[name]
+        with opened(self._path) as file:
+            same = read_head(self._path, file)[1] == self._index.digest
+        if not same:
+            self._index = Index.read(self._path)
+            if array.blob not in self._index.places:
+                raise StorageError(f"{self._path} was changed meanwhile and lacks {name}; load the model again")
+        try:
+            return array.of(self._index.blob(self._path, array.blob))
+        except StorageError as error:
+            raise self._index.damage(self._path) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class Pieces:
+    """New blobs that are to be written, by their SHA-256."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+
+    def add(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        self.data[name] = data
+        return name
+
+    def add_arrays(self, arrays: Mapping[str, np.ndarray]) -> str:
+        told = {}
+        for name, array in arrays.items():
+            if array.dtype.name not in TYPES:
+                raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
+            little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+            told[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
+        return self.add(packed_json(told))
+
+
+def write(path: Path, index: Index, pieces: Pieces, before: Index | None = None) -> None:
+    """Write an index and its blobs: those of `before` that it still needs, from the file, then the new ones."""
+    path = path.resolve()
+    old: dict[str, Place] = {}
+    if before is not None:
+        needed, end = _needed(path, index, before), path.stat().st_size - before.start
+        old = {name: p for name, p in before.places.items() if name in needed and p.offset + p.length <= end}
+    new = {name: data for name, data in pieces.data.items() if name not in old}
+    index.places, end = {}, 0
+    for name, length in (*((n, p.length) for n, p in old.items()), *((n, len(d)) for n, d in new.items())):
+        index.places[name], end = Place(end, length), end + length
+    text = index.packed()
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(MAGIC + HEAD.pack(len(text), hashlib.sha256(text).digest()) + text)
+        if before is not None and old:
+            with open(path, "rb") as source:
+                for place in old.values():
+                    _copy(source, before.start + place.offset, place.length, file)
+        file.writelines(new.values())
+
+
+def _needed(path: Path, index: Index, before: Index) -> set[str]:
+    """The blobs in the file that any version of the index refers to."""
+    needed: set[str] = set()
+    for record in (index.base, *index.versions):
+        needed |= {record.metadata, record.arrays}
+        if record.arrays in before.places:
+            try:
+                needed |= {array.blob for array in Blobs(path, before, record.arrays).entries.values()}
+            except StorageError:  # which arrays it had cannot be known: an earlier, damaged version
+                return set(before.places)
+    return needed
+
+
+def _copy(source: BinaryIO, offset: int, length: int, target: BinaryIO) -> None:
+    source.seek(offset)
+    while length > 0 and (block := source.read(min(BLOCK, length))):
+        target.write(block)
+        length -= len(block)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The file, to be read."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def _end(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
+    """The length and SHA-256 of the index of a file that is a model of this format."""
+    head = file.read(len(MAGIC) + HEAD.size)
+    if head.startswith(b"HAPPYCAT 1\n"):
+        raise InputError(f"{path} was made by an earlier happycat, whose models cannot be read; fit the model again")
+    if not head.startswith(MAGIC):
+        kind = "was made by another version of happycat" if head.startswith(b"HAPPYCAT") else "is not a happycat model"
+        raise InputError(f"{path} {kind}")
+    if len(head) < len(MAGIC) + HEAD.size:
+        raise StorageError(f"{path} is cut off at its beginning; nothing in it can be used")
+    length, digest = HEAD.unpack_from(head, len(MAGIC))
+    return length, digest
+
+
+def packed_json(told: Any) -> bytes:
+    """JSON in one form only, so that the same content has the same checksum."""
+    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _no_model(path: Path, error: object) -> StorageError:
+    return StorageError(f"{path} holds something that is not a happycat model ({error})")
+
+
+def _size(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"{number!r} is no size")
+    return number
+
+
+def _sha256(name: Any) -> str:
+    if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{64}", name):
+        raise ValueError("a checksum that is none")
+    return name
+
+
+def _record(told: dict[str, Any]) -> Record:
+    if not isinstance(told["description"], dict):
+        raise ValueError("a version without a description")
+    return Record(told["description"], _sha256(told["metadata"]), _sha256(told["arrays"]))
+
+
+def _stored_array(index: Index, told: dict[str, Any]) -> StoredArray:
+    array = StoredArray(_sha256(told["blob"]), told["dtype"], tuple(map(_size, told["shape"])))
+    if array.dtype not in TYPES:
+        raise ValueError(f"an array of type {array.dtype!r}")
+    size = np.dtype(array.dtype).itemsize
+    for number in array.shape:
+        size *= number
+    if array.blob in index.places and index.places[array.blob].length != size:
+        raise ValueError("an array whose size is not that of its blob")
+    return array

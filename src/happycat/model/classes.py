@@ -1,0 +1,81 @@
+"""From Calm's prototypes to the class registry and back: classes are taken up with their split trees and thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from happycat.images.sources import Label
+from happycat.methods.calm.calibration import rejection_threshold
+from happycat.methods.calm.method import Calm
+from happycat.methods.calm.prediction import Prediction, PredictionRule
+from happycat.model.registry import ClassRegistry
+from happycat.model.results import Assignment
+from happycat.model.splitting import split_trees
+
+SURE = 0.5  # the probability from which an image is not doubtful
+
+
+def rule_of(registry: ClassRegistry, temperature: Tensor) -> PredictionRule:
+    """The rule of prediction over the living classes, in the order of the registry."""
+    active, pool = registry.active(), registry.pool
+    prototypes, thresholds = (torch.from_numpy(column[active.rows]) for column in (pool.vectors, pool.thresholds))
+    return PredictionRule(prototypes, torch.from_numpy(active.owner), len(registry), temperature, thresholds)
+
+
+def remember(calm: Calm, registry: ClassRegistry) -> int:
+    """Give Calm the prototypes that are in use, those of dropped classes too; their number is returned."""
+    rows = registry.active().rows
+    calm.memory.replace(*(torch.from_numpy(column[rows]) for column in (registry.pool.vectors, registry.pool.counts)))
+    return len(rows)
+
+
+def labelled_classes(calm: Calm, points: Tensor, labels: Tensor, names: Sequence[Label]) -> ClassRegistry:
+    """A new registry with the classes that Calm has learned; `points` (N, d) are the labelled images' centre views."""
+    members = [(labels == c).nonzero()[:, 0] for c in range(len(names))]
+    registry = ClassRegistry()
+    for name, tree in zip(names, split_trees(calm.rule(), points, members, 0, float(calm.familiar)), strict=True):
+        registry.add(name, 0, tree)
+    return registry
+
+
+def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> list[int]:
+    """Add the classes that Calm has discovered besides those of the registry; their ids are returned.
+
+    `points` (N, d) are the centre views of the stage's images. A discovered class is less alike than a labelled one:
+    its rejection threshold is that of its own images, if that is lower.
+    """
+    old, prototypes, most = rule_of(registry, calm.sharpness), calm.memory.prototypes, float(calm.familiar)
+    known, new = len(old.prototypes), prototypes[len(old.prototypes) :]
+    cosines, nearest = (points @ prototypes.T).max(1)
+    members = [(nearest == row).nonzero()[:, 0] for row in range(known, len(prototypes))]
+    own = [min(most, rejection_threshold(cosines[places, None])) if len(places) else most for places in members]
+    rule = PredictionRule(
+        torch.cat([old.prototypes, new]),
+        torch.cat([torch.from_numpy(registry.active().owner), len(registry) + torch.arange(len(new))]),
+        len(registry) + len(new),
+        calm.sharpness,
+        torch.cat([old.thresholds, torch.tensor(own)]),
+    )
+    return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known, most)]
+
+
+def assignments(registry: ClassRegistry, keys: Sequence[str], predicted: Prediction) -> list[Assignment]:
+    """Where each image goes, and how sure that is."""
+    best, place = predicted.probabilities.max(1)
+    ids, labels = [entry.id for entry in registry], [registry.label(entry) for entry in registry]
+    return [
+        Assignment(key, None, registry.unknown, p, True) if odd else Assignment(key, ids[c], labels[c], p, p < SURE)
+        for key, p, c, odd in zip(keys, best.tolist(), place.tolist(), predicted.rejected.tolist(), strict=True)
+    ]
+
+
+def label_array(registry: ClassRegistry, labels: Sequence[Label]) -> np.ndarray:
+    """Labels as an array of the kind that all classes' have: text, int or float; of objects where they are mixed."""
+    kinds = {type(registry.label(entry)) for entry in registry} | {type(registry.unknown)}
+    if kinds == {str}:
+        return np.array(labels, dtype=str)
+    return np.array(labels, dtype=object if str in kinds else float if float in kinds else int)

@@ -1,0 +1,75 @@
+"""Feature extraction for the estimator: embeddings of pictures by a backbone, or vectors as they are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from happycat.backbone.config import BackboneConfig
+from happycat.backbone.extraction import FeatureExtractor
+from happycat.base.errors import InputError
+from happycat.base.progress import Progress, duration
+from happycat.images.pictures import Pictures, Subset
+from happycat.images.sources import VectorRows
+from happycat.learning.training import Training
+from happycat.model.file import Part
+from happycat.model.scratch import train_from_scratch
+
+
+def extractor_of(
+    config: BackboneConfig, base: Part | None, *, workers: int | None, mirror: bool, seed: int
+) -> FeatureExtractor:
+    """The backbone, ready for use; `base` is that of a model file, whose weights it has to have."""
+    extractor = FeatureExtractor.of(config, workers=workers, mirror=mirror, seed=seed)
+    if base is not None:
+        if base.arrays:
+            extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
+        if extractor.fingerprint() != base.metadata["fingerprint"]:
+            raise InputError(f"the model was made with other weights of {config.name}; give a file of the same")
+    return extractor
+
+
+def embed(
+    extractor: FeatureExtractor | None,
+    pictures: Pictures,
+    views: tuple[str, ...],
+    progress: Progress,
+    cache_dir: str | Path | None,
+) -> Tensor:
+    """Features (N, V, D) of each picture's views; a vector is its only view. They are kept in `cache_dir`."""
+    if isinstance(pictures, VectorRows):
+        return torch.from_numpy(pictures.vectors)[:, None]
+    assert extractor is not None
+    seconds = extractor.seconds(len(pictures) * len(views))
+    cut = f"{len(views)} views" if len(views) > 1 else "1 view"
+    progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
+    advance = progress.step("extracting features", len(pictures))
+    return extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+
+
+def unit_embeddings(features: Tensor) -> Tensor:
+    """The centre view's features (N, D) of all views' (N, V, D), of unit length."""
+    return normalize(features[:, 0], dim=-1)
+
+
+def trained(
+    extractor: FeatureExtractor | None,
+    pictures: Pictures,
+    labels: Tensor,
+    used: Tensor,
+    training: Training,
+    progress: Progress,
+) -> dict[str, Tensor]:
+    """Train a backbone that starts from scratch on the pictures that are `used`; Calm's state after that.
+
+    A backbone that has its weights, or none where vectors are given, is left alone, and there is no state.
+    """
+    if extractor is None or not extractor.from_scratch:
+        return {}
+    some = Subset(pictures, [key for key, use in zip(pictures.keys, used.tolist(), strict=True) if use])
+    advance = progress.step("training the backbone")
+    state = train_from_scratch(extractor, some, labels[used], training, advance).state_dict()
+    return {name: value.cpu() for name, value in state.items() if not name.startswith("tail.")}

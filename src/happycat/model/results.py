@@ -1,0 +1,55 @@
+"""What the estimator's verbs come to: a fit's report, a discovery, where an image goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from happycat.images.collecting import Skipped
+from happycat.images.sources import Label
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from happycat.images.pictures import Pictures
+    from happycat.methods.calm.number import Count
+
+
+class Assignment(NamedTuple):
+    """Where an image went: a class's id, or None where no class fits; how probable; whether that is doubtful."""
+
+    image: str
+    id: int | None
+    label: Label
+    probability: float
+    unsure: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitReport:
+    """What `fit` read and came to: accuracy (%) on images that were held out, by class."""
+
+    images: int
+    held_out: int
+    accuracy: float | None
+    by_class: dict[Label, float | None]
+    skipped: list[Skipped] = field(default_factory=list)
+    duplicates: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """What `discover` came to: where each image went, which classes are new, and how many there were thought to be."""
+
+    assigned: list[Assignment]
+    new: list[int]  # ids
+    count: Count | None  # None: the number was told
+    points: Tensor  # (N, d): the images' centre views in the whitened space, which the assignments are made of
+    pictures: Pictures
+    skipped: list[Skipped] = field(default_factory=list)
+    duplicates: int = 0
+
+    @property
+    def unsure(self) -> int:
+        """How many of the images it is unsure about."""
+        return sum(row.unsure for row in self.assigned)

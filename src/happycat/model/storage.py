@@ -1,0 +1,72 @@
+"""The estimator's state as parts of a model file, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.tail import Vectors
+from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.model.classes import remember
+from happycat.model.file import ModelFile, Part
+from happycat.model.registry import ClassRegistry
+
+VECTORS = "vectors"  # stands for a backbone where features are given
+
+
+class State(NamedTuple):
+    """What a version of a model holds."""
+
+    calm: Calm
+    registry: ClassRegistry
+    stage: int
+    likeness: float
+    random_state: int
+
+
+def version_part(state: State) -> Part:
+    """A version of the model file. Prototypes are in the registry's arrays, once."""
+    arrays = {name: tensor.cpu().numpy() for name, tensor in _without_prototypes(state.calm).items()}
+    told = {"stage": state.stage, "likeness": state.likeness, "random_state": state.random_state}
+    return Part({**told, **state.registry.metadata()}, {**arrays, **state.registry.arrays()})
+
+
+def read_state(found: ModelFile) -> State:
+    """What `version_part` was made of; everything is read now, the file may change afterwards."""
+    arrays = {name: np.array(array) for name, array in found.arrays.items()}
+    told, calm = found.metadata, Calm(Vectors(len(arrays["space.mean"])), CalmConfig())
+    registry = ClassRegistry.of(told, arrays)
+    remember(calm, registry)
+    own = {name: torch.from_numpy(arrays[name]) for name in _without_prototypes(calm)}
+    calm.load_state_dict({**calm.state_dict(), **own})
+    return State(calm, registry, told["stage"], told["likeness"], told["random_state"])
+
+
+def base_part(extractor: FeatureExtractor | None, weights: str | Path | None, precision: str | None) -> Part:
+    """The base of a model file: which backbone it needs; the weights, too, of one that was trained from scratch."""
+    metadata = {"backbone": VECTORS} if extractor is None else extractor.metadata()
+    metadata |= {"weights": str(Path(weights).resolve()) if weights else None, "precision": precision}
+    tensors = {} if extractor is None else extractor.tensors()
+    return Part(metadata, {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()})
+
+
+def backbone_params(base: Part) -> dict[str, Any]:
+    """The parameters of the estimator that the base tells; weights that are not there any more are left out."""
+    told = base.metadata
+    weights = told["weights"]
+    params = {
+        "weights": weights if weights and Path(weights).exists() else None,
+        "image_size": told.get("image_size"),
+        "precision": told["precision"],
+        "mirror": told.get("mirror", True),
+    }
+    return params if told["backbone"] == VECTORS else {**params, "backbone": told["backbone"]}
+
+
+def _without_prototypes(calm: Calm) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in calm.state_dict().items() if not name.startswith("memory.")}

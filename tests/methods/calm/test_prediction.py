@@ -1,0 +1,77 @@
+"""The rule of prediction against a loop written from its equations; Calm predicts by it to the bit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from happycat.backbone.tail import Vectors
+from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.prediction import DROPPED, PredictionRule
+
+OWNER = torch.tensor([0, 1, 1, DROPPED, 2])  # class 1 has two prototypes, the fourth prototype was given up
+
+
+def unit(number: int, seed: int, dim: int = 6) -> torch.Tensor:
+    return normalize(torch.randn(number, dim, generator=torch.Generator().manual_seed(seed)), dim=-1)
+
+
+@pytest.fixture
+def rule() -> PredictionRule:
+    return PredictionRule(unit(5, 0), OWNER, 3, torch.tensor(0.2), torch.tensor([0.3, -1, 0.9, -1, 0.0]))
+
+
+def test_it_is_what_the_equations_say(rule):
+    points = unit(200, 1)
+    probabilities, rejected = rule(points)
+    for point, given, odd in zip(points.tolist(), probabilities.tolist(), rejected.tolist(), strict=True):
+        cosines = [sum(a * b for a, b in zip(point, row, strict=True)) for row in rule.prototypes.tolist()]
+        shares = [math.exp(c / 0.2) if owner >= 0 else 0.0 for c, owner in zip(cosines, OWNER.tolist(), strict=True)]
+        expected = [
+            sum(s for s, o in zip(shares, OWNER.tolist(), strict=True) if o == c) / sum(shares) for c in range(3)
+        ]
+        assert given == pytest.approx(expected, abs=1e-5)
+        row = max(range(5), key=lambda r: cosines[r])
+        assert odd == (cosines[row] < float(rule.thresholds[row]) or int(OWNER[row]) == DROPPED)
+    assert 0 < rejected.sum() < len(points)
+
+
+def test_probabilities_sum_to_one_also_beside_a_dropped_class(rule):
+    dropped = rule.prototypes[3:4]
+    probabilities, rejected = rule(torch.cat([dropped, unit(50, 2)]))
+    assert rejected[0]
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(51))
+
+
+def test_a_rejected_image_is_assigned_to_no_class(rule):
+    points = unit(50, 3)
+    probabilities, rejected = rule(points)
+    assigned = rule.assigned(points)
+    assert (assigned[rejected] == -1).all()
+    assert torch.equal(assigned[~rejected], probabilities.argmax(1)[~rejected])
+
+
+def test_the_order_of_the_prototypes_does_not_matter(rule):
+    order = torch.tensor([3, 0, 4, 2, 1])
+    other = PredictionRule(rule.prototypes[order], OWNER[order], 3, rule.temperature, rule.thresholds[order])
+    points = unit(50, 4)
+    torch.testing.assert_close(other(points).probabilities, rule(points).probabilities)
+    assert torch.equal(other(points).rejected, rule(points).rejected)
+
+
+def test_calm_predicts_by_the_rule_to_the_bit():
+    calm = Calm(Vectors(6), CalmConfig())
+    calm.space.set(torch.zeros(6), torch.eye(6))
+    calm.memory.replace(unit(40, 5), torch.ones(40, dtype=torch.int64))
+    points = unit(300, 6)
+    assert torch.equal(calm.predict(points), calm.logits(points).softmax(1))
+
+
+def test_its_shapes_do_not_depend_on_values(rule):
+    exported = torch.export.export(rule, (unit(4, 7),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},))
+    points = unit(9, 8)
+    for ours, theirs in zip(rule(points), exported.module()(points), strict=True):
+        torch.testing.assert_close(ours, theirs)

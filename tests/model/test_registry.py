@@ -1,0 +1,267 @@
+"""The class registry: ids for ever, names, merging, splitting, dropping, and what is stored of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from happycat.base.errors import InputError, StorageError
+from happycat.model.registry import ClassRegistry, SplitTree
+
+NAMES = ["lion", "tiger", "crab"]
+
+
+def tree(count: int = 8, depth: int = 2, dim: int = 4) -> SplitTree:
+    """A class of `count` images that can be halved `depth` times, the larger half first."""
+    counts, children = [count], [[-1, -1]]
+
+    def halve(node: int, left: int) -> None:
+        if left and counts[node] >= 2:
+            half = counts[node] // 2
+            children[node] = [len(counts), len(counts) + 1]
+            counts.extend([counts[node] - half, half])
+            children.extend([[-1, -1], [-1, -1]])
+            for child in children[node]:
+                halve(child, left - 1)
+
+    halve(0, depth)
+    vectors = np.random.default_rng(count).normal(size=(len(counts), dim))
+    return SplitTree(vectors, np.array(counts), np.full(len(counts), 0.5), np.array(children))
+
+
+@pytest.fixture
+def registry() -> ClassRegistry:
+    """Three labelled classes and two discovered ones."""
+    made = ClassRegistry()
+    for i, name in enumerate(NAMES):
+        made.add(name, 0, tree(10 + i))
+    for i in range(2):
+        made.add(None, 1, tree(20 + i))
+    return made
+
+
+def again(registry: ClassRegistry) -> ClassRegistry:
+    """The registry through JSON and arrays."""
+    return ClassRegistry.of(json.loads(json.dumps(registry.metadata())), registry.arrays())
+
+
+def labels(registry: ClassRegistry) -> list:
+    return [registry.label(entry) for entry in registry]
+
+
+def test_what_was_merged_comes_apart_with_id_name_and_images(registry):
+    before, images = registry.entries.copy(), [registry.images(entry) for entry in registry]
+    tiger = registry.merge("tiger", "crab")
+    assert (tiger.id, registry.images(tiger)) == (1, 11 + 12)
+    assert labels(registry) == ["lion", "tiger", "class 3", "class 4"]
+    assert [entry.id for entry in registry.split("tiger")] == [1, 2]
+    assert registry.entries == before
+    assert [registry.images(entry) for entry in registry] == images
+
+
+def test_one_command_comes_apart_together_and_the_last_one_first(registry):
+    registry.merge("lion", "tiger", "crab")
+    registry.merge("lion", 3)
+    assert [entry.id for entry in registry.split("lion")] == [0, 3]
+    assert [entry.id for entry in registry.split("lion")] == [0, 1, 2]
+
+
+def test_merged_chains(registry):
+    registry.merge("tiger", "crab")
+    registry.merge("lion", "tiger")
+    assert registry.images(registry.find("lion")) == 10 + 11 + 12
+    assert registry.root(registry.entries[2]).id == 0
+    registry.split("lion")
+    assert registry.images(registry.find("tiger")) == 11 + 12
+
+
+def test_a_half_is_split_again_and_the_counts_are_those_of_the_halves(registry):
+    one, two = registry.split("lion")
+    assert (one.id, one.name, two.id, two.name, two.stage) == (0, "lion", 5, None, 0)
+    assert (registry.images(one), registry.images(two)) == (5, 5)
+    three, four = registry.split("#5")
+    assert (three.id, four.id) == (5, 6)
+    assert (registry.images(three), registry.images(four)) == (3, 2)
+    with pytest.raises(InputError, match="class 6 cannot be split: its 2 images were too few"):
+        registry.split(6)
+
+
+def test_rows_of_living_and_dropped_classes(registry):
+    registry.merge("lion", "crab")
+    registry.drop("tiger")
+    rows, owner = registry.active()
+    firsts = [entry.rows[0] for entry in registry.entries]
+    assert rows.tolist() == firsts
+    assert owner.tolist() == [0, -1, 0, 1, 2]
+    registry.drop("lion")
+    assert registry.active().owner.tolist() == [-1, -1, -1, 0, 1]
+    registry.drop(3)
+    with pytest.raises(InputError, match="class 4 is the last class"):
+        registry.drop(4)
+
+
+def test_a_digit_name_is_not_an_id(registry):
+    registry.name(3, "4")
+    with pytest.raises(InputError, match="'4' is both the number of class 4 and the name of class 3; write #4 or"):
+        registry.name("4", "x")
+    assert registry.name("#4", "x").id == registry.name("id:4", "y").id == registry.name("class 4", "z").id == 4
+    assert registry.name("name:4", "w").id == 3
+    assert labels(registry)[3:] == ["w", "z"]
+    registry.name(3, "4")
+    with pytest.raises(InputError, match=r"'4' is both the number of class 4 \(z\) and"):
+        registry.find(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("  ", "at least one letter"),
+        ("unknown", "happycat itself"),
+        ("Class 12", "happycat itself"),
+        ("#3", "happycat itself"),
+        ("a\x1b[2J", r"a\\x1b\[2J' has control"),
+        ("a\u202eb", "control characters"),
+        ("x" * 201, "at most 200"),
+        (float("nan"), "finite"),
+        (None, "not by None"),
+        ("lion", "'lion' is class 0 already"),
+    ],
+)
+def test_what_is_no_name(registry, name, message):
+    with pytest.raises(InputError, match=message):
+        registry.name(3, name)
+    if name is not None:
+        with pytest.raises(InputError, match=message):
+            registry.add(name, 0, tree())
+    assert labels(registry) == [*NAMES, "class 3", "class 4"]
+
+
+def test_hidden_names_stay_taken_and_those_of_dropped_classes_are_free(registry):
+    registry.merge("tiger", "crab")
+    with pytest.raises(InputError, match=r"'crab' is class 2, which is part of tiger \(class 1\); split that first"):
+        registry.name(3, "crab")
+    with pytest.raises(InputError, match="crab was merged into tiger"):
+        registry.find("crab")
+    registry.drop("tiger")
+    with pytest.raises(InputError, match="crab was dropped"):
+        registry.find("crab")
+    assert registry.name(3, "crab").id == registry.find("crab").id == 3
+    with pytest.raises(InputError, match="was dropped"):
+        registry.find("#2")
+
+
+def test_who_is_not_there(registry):
+    with pytest.raises(InputError, match="there is no class 'tigr'; is 'tiger' meant"):
+        registry.find("tigr")
+    with pytest.raises(InputError, match=r"there is no class 99; there are 0 \(lion\), 1 \(tiger\)"):
+        registry.find(99)
+    with pytest.raises(InputError, match="by its id or its name"):
+        registry.find(1.5)
+    assert registry.find(np.int64(1)).name == "tiger"
+
+
+@pytest.mark.parametrize("wrong", [("lion",), ("lion", "lion"), ("lion", 1, "tiger")])
+def test_nothing_to_merge(registry, wrong):
+    before = registry.metadata()
+    with pytest.raises(InputError, match="at least two different"):
+        registry.merge(*wrong)
+    assert registry.metadata() == before
+
+
+@pytest.mark.parametrize(
+    ("names", "new", "unknown"),
+    [
+        ([1, 5], [6, 7], -1),
+        ([-3, 2], [3, 4], -4),
+        ([0.5, 2.5], [4, 5], -1),
+        (["1", "5"], ["class 2", "class 3"], "unknown"),
+    ],
+)
+def test_numbers_stay_numbers(names, new, unknown):
+    registry = ClassRegistry()
+    for name in names:
+        registry.add(name, 0, tree())
+    for _ in new:
+        registry.add(None, 1, tree())
+    registry = again(registry)
+    assert labels(registry) == names + new
+    assert [type(label) for label in labels(registry)[:2]] == [type(name) for name in names]
+    assert registry.unknown == unknown
+
+
+def test_numbers_of_new_classes_do_not_change_and_are_not_taken():
+    registry = ClassRegistry()
+    for name in (1, 5):
+        registry.add(name, 0, tree())
+    registry.add(None, 1, tree())
+    registry.name("name:5", 4)
+    assert labels(registry) == [1, 4, 6]
+    assert registry.find(6).id == 2
+    for taken in (7, "7", -1):
+        with pytest.raises(InputError, match="a number that happycat gives"):
+            registry.name("name:1", taken)
+    with pytest.raises(InputError, match=r"'4\.0' is class 1 already"):
+        registry.name("name:6", "4.0")
+
+
+def test_everything_is_stored(registry):
+    registry.name(4, "fox")
+    registry.merge("lion", "crab", 3)
+    registry.split("tiger")
+    registry.drop("fox")
+    other = again(registry)
+    assert other.entries == registry.entries
+    assert other.metadata() == registry.metadata()
+    for name, array in registry.arrays().items():
+        assert np.array_equal(other.arrays()[name], array)
+    assert np.array_equal(other.pool.children, registry.pool.children)
+    other.add(None, 2, tree())
+    assert set(other.arrays()) - set(registry.arrays()) == {
+        f"pool.2.{name}" for name in ("vectors", "counts", "thresholds", "children")
+    }
+    assert (other.pool.children[: len(registry.pool)] == registry.pool.children).all()
+
+
+def test_ids_of_undone_versions_are_not_given_again(registry):
+    other = ClassRegistry.of({**registry.metadata(), "next_id": 7}, registry.arrays())
+    assert other.add(None, 2, tree()).id == 7
+    assert len(other) == 6
+    with pytest.raises(InputError, match="no class 5"):
+        other.find(5)
+    assert again(other).entries == other.entries
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"classes": None},
+        {"classes": [{"name": "a", "stage": 0, "rows": [999]}]},
+        {"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "b", "stage": 0, "rows": [0]}]},
+        {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 0, "merge": 0}]},
+        {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 5, "merge": 0}]},
+        {"classes": [{"name": ["a"], "stage": 0, "rows": [0]}]},
+        {"classes": [{"name": "a", "stage": "0", "rows": [0]}]},
+        {"next_id": 10**12},
+        {"chunks": 3},
+        {"numbering": [1, 2]},
+    ],
+)
+def test_a_table_that_was_changed_is_refused(registry, change):
+    with pytest.raises(StorageError, match="cannot be used"):
+        ClassRegistry.of({**registry.metadata(), **change}, registry.arrays())
+
+
+def test_a_tree_that_is_none_is_refused(registry):
+    good = tree()
+    for change in (
+        {"children": np.zeros_like(good.children)},
+        {"vectors": good.vectors[1:]},
+        {"vectors": good.vectors[:, :2]},
+        {"counts": -good.counts},
+        {"vectors": good.vectors * np.nan},
+    ):
+        with pytest.raises(InputError):
+            registry.add(None, 1, good._replace(**change))
+    assert len(registry.entries) == 5
