@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from happycat.model.estimator import Happycat
-from happycat.model.page import about_classes
 from happycat.model.results import Assignment, Discovery, FitReport
+from happycat.model.summary import class_summaries
+from happycat.report.classes import CONFIDENCE, PURITY
 
 
 def fitted_table(fitted: FitReport) -> Table:
@@ -24,22 +25,15 @@ def fitted_table(fitted: FitReport) -> Table:
 
 
 def found_table(cat: Happycat, found: Discovery) -> Table:
-    table = Table(title_justify="left")
-    for column, justify in (
-        ("id", "right"),
-        ("class", "left"),
-        ("images", "right"),
-        ("confidence", "right"),
-        ("coherence", "right"),
-    ):
-        table.add_column(column, justify=justify)
-    for one in about_classes(cat, found):
-        if one.images or one.new:
-            confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
-            coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            name = str(cat.registry_.label(one.identity))
-            label = Text(f"{name} (new)", "bold") if one.new else name
-            table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
+    """A row for each class with images; what the columns mean is said below them."""
+    table = Table(caption=f"{PURITY}\n{CONFIDENCE}", caption_justify="left")
+    for column in ("id", "class", "images", "purity", "confidence"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for one in class_summaries(cat, found.assigned, found.points, cat.stage_):
+        if one.images or one.kind == "new":
+            shares = ("–" if share is None else f"{share:.0%}" for share in (one.purity, one.confidence))
+            label = Text(f"{one.label} (new)", "bold") if one.kind == "new" else Text(one.label)
+            table.add_row(str(one.id), label, str(one.images), *shares)
     return table
 
 

@@ -22,8 +22,9 @@ from happycat.images.collecting import write_skipped
 from happycat.model import file as model_file
 from happycat.model.estimator import BACKBONE, Happycat
 from happycat.model.export import export_onnx
-from happycat.model.page import found_page, read_page, save_page, with_pictures, write_assignments
+from happycat.model.page import page_of, review_page, write_assignments
 from happycat.model.results import Discovery
+from happycat.model.review import Review
 from happycat.model.sorting import link, sort_into
 from happycat.report.html import write_page
 
@@ -102,11 +103,10 @@ def discover(
         progress.step("drawing the page")
         write_assignments(folder / "assignments.csv", found.assigned)
         what = f"discover {inbox}"
-        page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
-        save_page(page, found.pictures.root, folder / "page.json")
-        write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
-        more = {"found": _summary(found), "results": str(folder.resolve())}
+        review = Review.of(found, cat.stage_)
+        more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
         cat.append(model, what, more)
+        write_page(page_of(cat, review, model, images), folder / "page.html")
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -167,22 +167,12 @@ def report(
     page: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("page.html"),
     images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
 ) -> None:
-    """Show a model's last discovery, or research runs, as one page."""
+    """Show a model's last discovery with the corrections made since, or research runs, as one page."""
     if what[0].is_dir():
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        folders = [about["results"] for about in model_file.history(what[0]) if about.get("results")]
-        saved = Path(folders[-1]) / "page.json" if folders else None
-        if saved is None or not saved.exists():
-            where = f"{saved} is gone" if saved else "it has discovered nothing yet"
-            raise InputError(f"there is nothing to show of {what[0]}: {where}")
-        made, pictures = read_page(saved)
-        write_page(with_pictures(made, pictures) if images and pictures else made, page)
+        write_page(review_page(what[0], images), page)
     out.print(f"written: {page}", soft_wrap=True)
-
-
-def _history(model: Path) -> list[tuple[int, str, str]]:
-    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.history(model), 1)]
 
 
 def _summary(found: Discovery) -> dict:

@@ -49,7 +49,7 @@ def nearer_share(images: Tensor, others: Tensor) -> float:
 
 def largest_part(images: Tensor, temperature: float, penalty: Penalty, levels: int = LEVELS) -> Tensor:
     """The largest group of a class's images that is not worth dividing any further, (m, d)."""
-    if len(images) < 4 or levels == 0:
+    if len(images) < 4 or levels == 0 or torch.allclose(images, images[:1]):
         return images
     gain, second = two_parts(images, temperature)
     if gain < penalty.of(Step(gain, len(images) / 2, ())) or second.all() or not second.any():
