@@ -61,7 +61,7 @@ class Page:
     runs: tuple[Run, ...] = ()
 
     def __post_init__(self) -> None:
-        if missing := {dot.cls for dot in self.dots} - {card.id for card in self.cards} - {None}:
+        if missing := {dot.cls for dot in self.dots if dot.cls is not None} - {card.id for card in self.cards}:
             raise InputError(f"images were put into classes that have no card: {sorted(missing)}")
         for card in self.cards:
             if not all(0 <= i < len(self.dots) for i in (*card.typical, *card.doubtful)):
@@ -76,8 +76,14 @@ def write_page(page: Page, path: Path) -> None:
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    blocks = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    environment = Environment(loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, **blocks)
+    environment = Environment(
+        loader=FunctionLoader(_read),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.filters.update(thousands="{:,}".format, counted=_counted, percent=_percent, decimal="{:.2f}".format)
     known = [card for card in page.cards if card.kind in ("labelled", "found")]
     new = [card for card in page.cards if card.kind == "new"]
@@ -115,7 +121,7 @@ def _percent(share: float | None) -> str:
 
 def _groups(page: Page, known: Sequence[ClassSummary], new: Sequence[ClassSummary]) -> list[tuple[str, int, str]]:
     """Where the images went: (kind, how many, in words)."""
-    kinds = {card.id: card.kind for card in page.cards}
+    kinds: dict[int | None, str] = {card.id: card.kind for card in page.cards}
     got = [kinds.get(dot.cls, "none") for dot in page.dots]
     counts = {"new": got.count("new"), "known": got.count("labelled") + got.count("found"), "none": got.count("none")}
     named = {"new": _classes(new, "new"), "known": _classes(known, "known"), "none": "fit no class"}

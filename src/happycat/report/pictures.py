@@ -88,7 +88,9 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
     for name, line in LINES.items():
         if np.isfinite(values[name]).any():
             axes.plot(stages, values[name], label=name, clip_on=False, zorder=3, **line)
-    width = axes.get_position().width * axes.get_figure().get_figwidth()
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # the axes were made with one
+    width = axes.get_position().width * figure.get_figwidth()
     step = max(1, math.ceil(len(stages) * 0.36 / width))  # a value is 0.36 inches wide
     for stage in stages[::-1][::step]:  # the last one always
         _annotate(axes, stage, values[ALL][stage], [values[name][stage] for name in (OLD, NEW)])
@@ -157,7 +159,7 @@ def _draw_gallery(axes: Axes, classes: Sequence[Row], most: int, thumbnails: int
         for i, picture in enumerate(pictures[:thumbnails]):
             left, low = LABEL + i * ROW, middle - THUMBNAIL / 2
             axes.imshow(_thumbnail(picture), extent=(left, left + THUMBNAIL, low, low + THUMBNAIL))
-    note = {"x": 0, "y": ROW * 0.3, "va": "center", "fontsize": 8.5, "color": GREY}
+    note: dict[str, Any] = {"x": 0, "y": ROW * 0.3, "va": "center", "fontsize": 8.5, "color": GREY}
     if not classes:
         axes.text(s="No new class was discovered.", **note)
     elif len(classes) > most:
