@@ -151,4 +151,7 @@ def _holds(model: Path, file: ModelFile, registry: ClassRegistry) -> str:
     own = "with its weights" if file.base.arrays else "whose weights lie elsewhere"
     number, dimensions = registry.pool.vectors.shape
     backbone = shown(file.base.metadata.get("backbone"))
-    return f"{model.stat().st_size / 1e6:.1f} MB on disk: {backbone} ({own}), {number} directions in a space of {dimensions} dimensions, a number of images each; no image, and nothing of a single image"
+    return (
+        f"{model.stat().st_size / 1e6:.1f} MB on disk: {backbone} ({own}), {number} directions in a space of "
+        f"{dimensions} dimensions, a number of images each; no image, and nothing of a single image"
+    )

@@ -15,14 +15,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from happycat.base.disk import replacing
 from happycat.base.errors import InputError, StorageError
 
 MAGIC = b"HAPPYCAT 2\n"
 HEAD = struct.Struct("<Q32s")  # length and SHA-256 of the index
-TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-TYPES += ("float16", "float32", "float64")
-BLOCK = 1 << 20
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+TYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
 
 
 class Place(NamedTuple):
@@ -184,68 +182,6 @@ class Blobs(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self.entries)
-
-
-class Pieces:
-    """New blobs that are to be written, by their SHA-256."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def add(self, data: bytes) -> str:
-        name = hashlib.sha256(data).hexdigest()
-        self.data[name] = data
-        return name
-
-    def add_arrays(self, arrays: Mapping[str, np.ndarray]) -> str:
-        told = {}
-        for name, array in arrays.items():
-            if array.dtype.name not in TYPES:
-                raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
-            little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-            told[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
-        return self.add(packed_json(told))
-
-
-def write(path: Path, index: Index, pieces: Pieces, before: Index | None = None) -> None:
-    """Write an index and its blobs: those of `before` that it still needs, from the file, then the new ones."""
-    path = path.resolve()
-    old: dict[str, Place] = {}
-    if before is not None:
-        needed, end = _needed(path, index, before), path.stat().st_size - before.start
-        old = {name: p for name, p in before.places.items() if name in needed and p.offset + p.length <= end}
-    new = {name: data for name, data in pieces.data.items() if name not in old}
-    index.places, end = {}, 0
-    for name, length in (*((n, p.length) for n, p in old.items()), *((n, len(d)) for n, d in new.items())):
-        index.places[name], end = Place(end, length), end + length
-    text = index.packed()
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(MAGIC + HEAD.pack(len(text), hashlib.sha256(text).digest()) + text)
-        if before is not None and old:
-            with open(path, "rb") as source:
-                for place in old.values():
-                    _copy(source, before.start + place.offset, place.length, file)
-        file.writelines(new.values())
-
-
-def _needed(path: Path, index: Index, before: Index) -> set[str]:
-    """The blobs in the file that any version of the index refers to."""
-    needed: set[str] = set()
-    for record in (index.base, *index.versions):
-        needed |= {record.metadata, record.arrays}
-        if record.arrays in before.places:
-            try:
-                needed |= {array.blob for array in Blobs(path, before, record.arrays).entries.values()}
-            except StorageError:  # which arrays it had cannot be known: an earlier, damaged version
-                return set(before.places)
-    return needed
-
-
-def _copy(source: BinaryIO, offset: int, length: int, target: BinaryIO) -> None:
-    source.seek(offset)
-    while length > 0 and (block := source.read(min(BLOCK, length))):
-        target.write(block)
-        length -= len(block)
 
 
 @contextmanager

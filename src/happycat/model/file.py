@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from happycat.base import disk
 from happycat.base.errors import InputError, StorageError
 from happycat.base.version import __version__
-from happycat.model.blobs import MAGIC, Blobs, Index, Pieces, Record, packed_json, write
+from happycat.model.blobs import HEAD, MAGIC, TYPES, Blobs, Index, Place, Record, StoredArray, packed_json
 
 __all__ = ["MAGIC", "ModelFile", "Part", "VersionTag", "append", "create", "history", "locked", "read", "undo"]
 
@@ -67,7 +67,7 @@ def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping
         versions=[Record(_described(1, what, more), *_stored(version, pieces))],
         next_id=version.metadata.get("next_id", 0),
     )
-    write(path, index, pieces)
+    _write(path, index, pieces)
     return _tag(index)
 
 
@@ -89,7 +89,7 @@ def append(
     pieces = Pieces()
     record = Record(_described(len(index.versions) + 1, what, more), *_stored(version, pieces))
     grown = Index(index.base, [*index.versions, record], max(index.next_id, version.metadata.get("next_id", 0)))
-    write(path, grown, pieces, index)
+    _write(path, grown, pieces, index)
     return _tag(grown)
 
 
@@ -134,7 +134,7 @@ def undo(path: str | Path) -> int:
         )
     if not whole:
         _keep_damaged(path)
-    write(path, Index(index.base, index.versions[:kept], index.next_id), Pieces(), index)
+    _write(path, Index(index.base, index.versions[:kept], index.next_id), Pieces(), index)
     return kept
 
 
@@ -191,3 +191,65 @@ def _keep_damaged(path: Path) -> None:
         copy = path.with_name(f"{path.name}.damaged-{number}")
     with disk.replacing(copy) as temporary:
         shutil.copyfile(path, temporary)
+
+
+class Pieces:
+    """New blobs that are to be written, by their SHA-256."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+
+    def add(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        self.data[name] = data
+        return name
+
+    def add_arrays(self, arrays: Mapping[str, np.ndarray]) -> str:
+        told = {}
+        for name, array in arrays.items():
+            if array.dtype.name not in TYPES:
+                raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
+            little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+            told[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
+        return self.add(packed_json(told))
+
+
+def _write(path: Path, index: Index, pieces: Pieces, before: Index | None = None) -> None:
+    """Write an index and its blobs: those of `before` that it still needs, from the file, then the new ones."""
+    path = path.resolve()
+    old: dict[str, Place] = {}
+    if before is not None:
+        needed, end = _needed(path, index, before), path.stat().st_size - before.start
+        old = {name: p for name, p in before.places.items() if name in needed and p.offset + p.length <= end}
+    new = {name: data for name, data in pieces.data.items() if name not in old}
+    index.places, end = {}, 0
+    for name, length in (*((n, p.length) for n, p in old.items()), *((n, len(d)) for n, d in new.items())):
+        index.places[name], end = Place(end, length), end + length
+    text = index.packed()
+    with disk.replacing(path) as temporary, open(temporary, "wb") as file:
+        file.write(MAGIC + HEAD.pack(len(text), hashlib.sha256(text).digest()) + text)
+        if before is not None and old:
+            with open(path, "rb") as source:
+                for place in old.values():
+                    _copy(source, before.start + place.offset, place.length, file)
+        file.writelines(new.values())
+
+
+def _needed(path: Path, index: Index, before: Index) -> set[str]:
+    """The blobs in the file that any version of the index refers to."""
+    needed: set[str] = set()
+    for record in (index.base, *index.versions):
+        needed |= {record.metadata, record.arrays}
+        if record.arrays in before.places:
+            try:
+                needed |= {array.blob for array in Blobs(path, before, record.arrays).entries.values()}
+            except StorageError:  # which arrays it had cannot be known: an earlier, damaged version
+                return set(before.places)
+    return needed
+
+
+def _copy(source: BinaryIO, offset: int, length: int, target: BinaryIO) -> None:
+    source.seek(offset)
+    while length > 0 and (block := source.read(min(1 << 20, length))):
+        target.write(block)
+        length -= len(block)

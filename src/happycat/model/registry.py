@@ -9,36 +9,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from happycat.base.errors import InputError, StorageError
+from happycat.model.entry import ClassEntry
 from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name, shown
 from happycat.model.pool import Pool, SplitTree
 
 __all__ = ["Active", "ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
 
 MOST_IDS = 1_000_000  # a file that claims more was tampered with
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassEntry:
-    """A class; the labelled ones have stage 0, the others that of the stage that discovered them."""
-
-    id: int
-    name: Name | None  # None: discovered, not named yet
-    stage: int
-    rows: tuple[int, ...]  # of the pool, its own; none: an id of a version that was undone, never given again
-    dropped: bool = False
-    merged_into: int | None = None
-    merge: int | None = None  # which merge put it there; what one command merged comes apart together
-
-    @property
-    def alive(self) -> bool:
-        """Whether an image can be given to it."""
-        return not self.dropped and self.merged_into is None
 
 
 class Active(NamedTuple):
@@ -64,7 +47,7 @@ class ClassRegistry:
     def metadata(self) -> dict[str, Any]:
         """The table of classes, for JSON."""
         return {
-            "classes": [_packed(entry) for entry in self.entries],
+            "classes": [entry.packed() for entry in self.entries],
             "next_id": len(self.entries),
             "chunks": self.pool.num_chunks,
             "numbering": self._numbering and list(self._numbering),
@@ -82,7 +65,7 @@ class ClassRegistry:
         """
         registry = cls()
         try:
-            registry.entries = [_unpacked(i, packed) for i, packed in enumerate(metadata["classes"])]
+            registry.entries = [ClassEntry.unpacked(i, packed) for i, packed in enumerate(metadata["classes"])]
             registry.pool = Pool(arrays, metadata["chunks"])
             numbering = metadata["numbering"]
             registry._numbering = None if numbering is None else Numbering(*map(int, numbering))
@@ -285,24 +268,3 @@ class ClassRegistry:
 
 def _quoted(which: int | str) -> str:
     return f"'{shown(which)}'" if isinstance(which, str) else str(which)
-
-
-def _packed(entry: ClassEntry) -> dict[str, Any]:
-    """A class as JSON, without what is usual."""
-    told: dict[str, Any] = {"name": entry.name, "stage": entry.stage, "rows": list(entry.rows)}
-    if entry.dropped:
-        told["dropped"] = True
-    if entry.merged_into is not None:
-        told["merged_into"], told["merge"] = entry.merged_into, entry.merge
-    return told
-
-
-def _unpacked(number: int, packed: dict[str, Any]) -> ClassEntry:
-    name, stage, rows = packed["name"], packed["stage"], tuple(packed["rows"])
-    into, merge, dropped = packed.get("merged_into"), packed.get("merge"), packed.get("dropped", False)
-    numbers = [stage, *rows, *([] if into is None else [into, merge])]
-    if not all(type(one) is int for one in numbers) or type(dropped) is not bool:
-        raise TypeError(f"class {number}")
-    if name is not None and type(name) not in (str, int, float):
-        raise TypeError(f"the name of class {number}")
-    return ClassEntry(id=number, name=name, stage=stage, rows=rows, dropped=dropped, merged_into=into, merge=merge)

@@ -1,0 +1,47 @@
+"""One class of the registry: its id, name and rows of prototypes, and what a person made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from happycat.model.naming import Name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassEntry:
+    """A class; the labelled ones have stage 0, the others that of the stage that discovered them."""
+
+    id: int
+    name: Name | None  # None: discovered, not named yet
+    stage: int
+    rows: tuple[int, ...]  # of the pool, its own; none: an id of a version that was undone, never given again
+    dropped: bool = False
+    merged_into: int | None = None
+    merge: int | None = None  # which merge put it there; what one command merged comes apart together
+
+    @property
+    def alive(self) -> bool:
+        """Whether an image can be given to it."""
+        return not self.dropped and self.merged_into is None
+
+    def packed(self) -> dict[str, Any]:
+        """The class for JSON, without its id, which is its place in the table, and without what is usual."""
+        told: dict[str, Any] = {"name": self.name, "stage": self.stage, "rows": list(self.rows)}
+        if self.dropped:
+            told["dropped"] = True
+        if self.merged_into is not None:
+            told["merged_into"], told["merge"] = self.merged_into, self.merge
+        return told
+
+    @classmethod
+    def unpacked(cls, number: int, packed: dict[str, Any]) -> ClassEntry:
+        """The class with that id that was packed; a ValueError, KeyError or TypeError if none was."""
+        name, stage, rows = packed["name"], packed["stage"], tuple(packed["rows"])
+        into, merge, dropped = packed.get("merged_into"), packed.get("merge"), packed.get("dropped", False)
+        numbers = [stage, *rows, *([] if into is None else [into, merge])]
+        if not all(type(one) is int for one in numbers) or type(dropped) is not bool:
+            raise TypeError(f"class {number}")
+        if name is not None and type(name) not in (str, int, float):
+            raise TypeError(f"the name of class {number}")
+        return cls(id=number, name=name, stage=stage, rows=rows, dropped=dropped, merged_into=into, merge=merge)

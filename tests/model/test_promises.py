@@ -1,0 +1,249 @@
+"""What scikit-learn promises of an estimator, and what people who know it expect."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import cross_val_score
+
+import happycat
+from happycat import Happycat
+from happycat.backbone import extraction
+from happycat.base.errors import HappycatError, InputError
+from happycat.base.progress import Progress
+from happycat.model import estimator, scratch
+from tests.helpers.vectors import clouds
+
+X, Y = clouds(range(3), each=12)
+SHADES = np.repeat(np.array([20, 120, 220], np.uint8), 6)
+PICTURES = np.clip(SHADES[:, None, None] + np.random.default_rng(0).integers(-15, 15, (18, 16, 16)), 0, 255).astype(
+    np.uint8
+)
+
+
+@pytest.fixture
+def hardly_trained(monkeypatch):
+    monkeypatch.setitem(scratch.FROM_SCRATCH, "base_epochs", 1)
+
+
+@pytest.fixture
+def fitted() -> Happycat:
+    return Happycat().fit(X, Y)
+
+
+def test_fit_changes_no_parameter_and_gives_itself():
+    made = Happycat("scratch_vit", random_state=3)
+    before = made.get_params()
+    assert made.fit(X, Y) is made
+    assert made.get_params() == before
+    assert made.backbone_ == "vectors"
+    assert clone(made).get_params() == before
+    assert not hasattr(clone(made), "classes_")
+
+
+def test_another_kind_of_input_can_be_fitted_next(hardly_trained):
+    cat = Happycat("scratch_vit").fit(X, Y)
+    cat.fit(PICTURES, SHADES)
+    assert cat.backbone_ == "scratch_vit"
+    assert cat.predict_proba(PICTURES).shape == (18, 3)
+    cat.fit(X[:, :8], Y)
+    assert (cat.backbone_, cat.n_features_in_) == ("vectors", 8)
+    assert cat.transform(X[:, :8]).shape == (36, 8)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cat: cat.predict(X),
+        lambda cat: cat.predict_proba(X),
+        lambda cat: cat.transform(X),
+        lambda cat: cat.assign(X),
+        lambda cat: cat.discover(X),
+        lambda cat: cat.score(X, Y),
+        lambda cat: cat.name(0, "a"),
+        lambda cat: cat.merge(0, 1),
+        lambda cat: cat.split(0),
+        lambda cat: cat.drop(0),
+        lambda cat: cat.find(0),
+        lambda cat: cat.save("never.cat"),
+        lambda cat: cat.append("never.cat", "x"),
+        lambda cat: cat.extractor(),
+        lambda cat: cat.rule(),
+        lambda cat: cat.classes_,
+    ],
+)
+def test_before_fit_there_is_nothing(use):
+    with pytest.raises(NotFittedError):
+        use(Happycat())
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "unknown"),
+    [
+        (Y.tolist(), "i", -1),
+        (Y.astype(np.int16), "i", -1),
+        (Y > 0, "i", -1),
+        (Y * 2.0, "f", -1),
+        (np.array(["ant", "bee", "cat"])[Y], "U", "unknown"),
+        (list(np.array(["ant", "bee", "cat"])[Y]), "U", "unknown"),
+        (torch.tensor(Y) - 5, "i", -6),
+    ],
+    ids=["list of int", "int16", "bool", "float", "text", "list of text", "tensor with negative ones"],
+)
+def test_labels_keep_their_kind(labels, kind, unknown):
+    cat = Happycat().fit(X, labels)
+    predicted = cat.predict(X)
+    assert predicted.dtype.kind == cat.classes_.dtype.kind == kind
+    assert accuracy_score(labels, predicted) == cat.score(X, labels) > 0.8
+    assert set(predicted.tolist()) <= {*np.unique(np.asarray(labels)).tolist(), unknown}
+    assert cat.predict(clouds([20], each=3)[0]).tolist() == [unknown] * 3
+    assert cat.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
+
+
+def test_discovered_classes_are_numbers_above_the_labels(tmp_path):
+    cat = Happycat().fit(X, Y + 7)
+    cat.discover(clouds([0, 10, 11], seed=1)[0], 2)
+    assert cat.classes_.tolist() == [7, 8, 9, 10, 11]
+    assert set(cat.predict(clouds([10, 11], seed=2)[0]).tolist()) - {-1} == {10, 11}
+    cat.save(tmp_path / "m.cat")
+    again = Happycat.load(tmp_path / "m.cat")
+    assert again.classes_.dtype.kind == "i"
+    assert again.classes_.tolist() == [7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([None, *Y[1:]], "1 of 36 labels are missing .None or NaN., at 0;"),
+        ([np.nan, np.nan, *Y[2:]], "2 of 36 labels are missing .None or NaN., at 0, 1;"),
+        (["unknown", *map(str, Y[1:])], "unknown"),
+        (["class 10", *map(str, Y[1:])], "class 10"),
+    ],
+)
+def test_labels_that_are_no_names_are_refused(labels, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Happycat().fit(X, labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_probabilities_sum_to_one_after_a_drop(fitted):
+    fitted.drop(1)
+    dropped = fitted.predict_proba(X[Y == 1])
+    assert dropped.shape == (12, 2)
+    np.testing.assert_allclose(dropped.sum(1), 1, atol=1e-6)
+    assert (fitted.predict(X[Y == 1]) == -1).all()
+    assert fitted.classes_.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [np.ndarray.tolist, lambda x: x.astype(np.float16), torch.tensor, lambda x: torch.tensor(x).requires_grad_()],
+)
+def test_vectors_of_any_kind_are_fitted_and_predicted(fitted, kind):
+    np.testing.assert_allclose(fitted.predict_proba(kind(X)), fitted.predict_proba(X), atol=0.05)
+    assert Happycat().fit(kind(X), Y).score(kind(X), Y) > 0.8
+
+
+def test_whole_numbers_are_vectors():
+    whole = np.round(X * 100).astype(np.int64)
+    assert Happycat().fit(whole, Y).score(whole, Y) > 0.8
+
+
+def test_data_frames_are_taken():
+    pd = pytest.importorskip("pandas")
+    frame, labels = pd.DataFrame(X), pd.Series(np.array(["ant", "bee", "cat"])[Y])
+    assert Happycat().fit(frame, labels).score(frame, labels) > 0.8
+
+
+def test_embeddings_of_vectors_are_the_unit_vectors(fitted):
+    np.testing.assert_allclose(fitted.transform(X), X / np.linalg.norm(X, axis=1, keepdims=True), atol=1e-6)
+    assert fitted.n_features_in_ == X.shape[1]
+
+
+def test_it_is_a_classifier_that_can_be_cross_validated():
+    assert is_classifier(Happycat())
+    assert cross_val_score(Happycat(), X, Y, cv=2).mean() > 0.5
+
+
+def test_the_random_state_is_a_number_and_none_is_zero():
+    one, zero = (Happycat(random_state=state).fit(X, Y) for state in (None, 0))
+    np.testing.assert_array_equal(one.predict_proba(X), zero.predict_proba(X))
+    with pytest.raises(InputError, match="random_state is a whole number or None"):
+        Happycat(random_state="7").fit(X, Y)
+
+
+class Steps(Progress):
+    """Progress that remembers its steps."""
+
+    def __init__(self):
+        self.titles: list[str] = []
+
+    def step(self, title, total=None):
+        self.titles.append(title)
+        return super().step(title, total)
+
+    def close(self):
+        self.titles.append("closed")
+
+
+def test_progress_is_told_and_embeddings_are_kept_where_the_caller_says(hardly_trained, tmp_path, monkeypatch):
+    steps = Steps()
+    cat = Happycat("scratch_vit", progress=steps, cache_dir=str(tmp_path / "kept")).fit(PICTURES, SHADES)
+    assert {"reading", "extracting features", "learning"} <= set(steps.titles)
+    assert steps.titles[-1] == "closed"
+    first = cat.transform(PICTURES)
+    assert list((tmp_path / "kept").iterdir())
+    monkeypatch.delattr(extraction.FeatureExtractor, "_features")  # nothing can be extracted any more
+    np.testing.assert_array_equal(cat.transform(PICTURES), first)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"backbone": "no_such_vit"}, "no_such_vit"),
+        ({"backbone": "vit_tiny_patch16_224", "weights": "/no/such/file"}, "/no/such/file"),
+        ({"backbone": "scratch_vit", "image_size": -1}, "image_size|image size"),
+        ({"backbone": "scratch_vit", "random_state": 0.5}, "random_state"),
+    ],
+)
+def test_parameters_are_judged_before_an_image_is_read(params, message, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("an image was read")
+
+    monkeypatch.setattr(estimator, "read_labelled", never)
+    (tmp_path / "a").mkdir()
+    with pytest.raises(HappycatError, match=message) as caught:
+        Happycat(**params).fit(tmp_path)
+    assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [-1, "many", 2.5, True, None])
+def test_a_wrong_number_is_judged_before_an_image_is_read(fitted, wrong, monkeypatch):
+    monkeypatch.delattr(estimator, "read")
+    with pytest.raises(InputError, match="num_new is a whole number from 0 on, or 'auto'"):
+        fitted.discover(X, wrong)
+
+
+def test_the_example_of_the_class_is_true():
+    finder = doctest.DocTestFinder(recurse=False)
+    (example,) = finder.find(Happycat, "Happycat", globs={})
+    assert len(example.examples) > 5
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_what_is_exported_is_imported_when_it_is_used():
+    for name in happycat.__all__:
+        assert getattr(happycat, name) is not None
+    assert set(happycat.__all__) == {
+        "Assignment", "ClassEntry", "Discovery", "FitReport", "Happycat", "HappycatError", "__version__",
+    }  # fmt: skip
+    light = "import sys, happycat; happycat.Discovery, happycat.ClassEntry; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", light]).returncode == 0
