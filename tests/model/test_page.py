@@ -95,9 +95,8 @@ def test_merged_and_split_classes_are_shown_and_undone(story, model):
     halves = [card for card in review_page(model).cards if card.kind == "new" and card.id != 7]
     assert [card.id for card in sorted(halves, key=lambda card: card.id)] == [6, 8]
     assert all(card.images for card in halves)
-    assert sum(card.images for card in halves) == pytest.approx(
-        before[6].images, abs=1
-    )  # a half may reject or take one
+    # a half may take an image that the whole class rejected, or reject one
+    assert sum(card.images for card in halves) == pytest.approx(before[6].images, abs=1)
 
 
 def test_a_mixed_class_is_less_pure():
