@@ -75,7 +75,7 @@ class Review:
             "skipped": self.skipped,
             "duplicates": self.duplicates,
         }
-        arrays = {
+        arrays: dict[str, np.ndarray] = {
             "points": self.points.numpy().astype(np.float16),
             "places": self.places.astype(np.float32),
             "told": np.frombuffer(json.dumps(told).encode(), np.uint8),

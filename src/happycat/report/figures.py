@@ -115,13 +115,13 @@ def _draw_lines(panel: Panel, names: list[str], log_x: bool, axes: Axes, width: 
         if series.paper is not None:
             axes.plot(x, _numbers(series.paper), zorder=1.9, **(line | HOLLOW))
     axes.margins(x=0.05)
+    for i in (i for i, value in enumerate(panel.x) if value == panel.best):
+        axes.plot(x[i], _numbers(panel.series[0].values)[i], "o", color=VERMILION, zorder=3)
     if panel.band is not None and numeric and not log_x:
         axes.axvspan(panel.band[0] - 0.5, panel.band[1] + 0.5, color=BLUE, alpha=0.13, linewidth=0)
-    for place, value in zip(x, panel.x, strict=True):
-        if panel.best is not None and value == panel.best:
-            best = _numbers(panel.series[0].values)[list(panel.x).index(value)]
-            axes.plot(place, best, "o", color=VERMILION, zorder=3)
-    if len(x) < 3 or np.allclose(np.diff(x, 2), 0):  # evenly spaced
+        whole = np.arange(math.ceil(panel.extent()[0]), math.floor(panel.extent()[1]) + 1)
+        page.label_x(axes, whole, [str(value) for value in whole], width, thin=True)
+    elif len(x) < 3 or np.allclose(np.diff(x, 2), 0):  # evenly spaced
         page.label_x(axes, x, [_text(value) for value in panel.x], width, thin=numeric)
     if not _with_numbers(panel):
         page.say_no_data(axes)
