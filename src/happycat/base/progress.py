@@ -27,6 +27,10 @@ class Progress:
     def close(self) -> None:
         """End the step that is under way."""
 
+    def __deepcopy__(self, memo: dict) -> Progress:
+        """Itself: copies of an estimator are watched by the same."""
+        return self
+
 
 SILENT = Progress()
 

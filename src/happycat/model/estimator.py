@@ -40,7 +40,7 @@ from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, label_array, labelled_classes, remember, rule_of, take_up
 from happycat.model.embedding import embed, extractor_of, trained, unit_embeddings
-from happycat.model.file import Part
+from happycat.model.file import Part, VersionTag
 from happycat.model.naming import checked_name
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment, Discovery
@@ -117,6 +117,10 @@ class Happycat(ClassifierMixin, BaseEstimator):
     >>> cat.classes_.tolist()
     ['ant', 'bee', 'cat', 'dog', 'class 4', 'fox']
     """
+
+    _extractor: FeatureExtractor | None  # built when it is needed first
+    _base: Part | None  # of the file that the model was loaded from
+    _tag: VersionTag | None  # the version that it was loaded from or last saved as
 
     def __init__(
         self,

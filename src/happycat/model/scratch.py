@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from happycat.backbone.extraction import FeatureExtractor
@@ -13,7 +15,7 @@ from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
 
 # A small ViT from scratch wants Adam, small batches, a higher rate.
-FROM_SCRATCH = {
+FROM_SCRATCH: dict[str, Any] = {
     "base_optimizer": "adamw",
     "base_rate": 1e-3,
     "base_epochs": 70,
