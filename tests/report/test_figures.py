@@ -7,6 +7,7 @@ from PIL import Image
 
 from happycat.base.errors import InputError, StorageError
 from happycat.report import figures
+from happycat.report.charts import Number, number_panel
 from happycat.report.figures import Panel, Series, bars, densities, density, lines
 
 METHODS = [f"method {i}" for i in range(8)]
@@ -207,3 +208,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
         lines([panel()], tmp_path / "file" / "figure")
+
+
+def test_axis_goes_to_the_end_of_the_shaded_interval(tmp_path):
+    number = Number(number=5, low=4, high=14, numbers=tuple(range(10)), curve=(*range(6), 4.0, 3.0, 2.0, 1.0))
+    svg = next(path for path in lines([number_panel(number)], tmp_path / "count") if path.suffix == ".svg").read_text()
+    ticks = [int(text) for text in re.findall(r">(\d+)</text>", svg)]
+    assert max(ticks) >= 12

@@ -7,7 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from happycat.base.errors import InputError, StorageError
-from happycat.report.html import Card, Curve, Dot, Number, Page, render, write_page
+from happycat.report.charts import Number, Run
+from happycat.report.classes import CONFIDENCE, PURITY, ClassSummary
+from happycat.report.html import Dot, Page, render, write_page
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>'&\u2028\u2029", "--x; $(y)")
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
@@ -21,7 +23,7 @@ def dot(i, cls, probability=0.9, thumbnail=PIXEL, **changes):
 
 def card(id, kind, **changes):
     values = {"label": f"class {id}", "name": None, "stage": 1, "images": 10, "total": 20}
-    return Card(id=id, kind=kind, **{**values, **changes})
+    return ClassSummary(id=id, kind=kind, **{**values, **changes})
 
 
 def full_page(**changes):
@@ -33,10 +35,13 @@ def full_page(**changes):
         card(1, "found", images=11, typical=(1,)),
         card(2, "labelled", label="ant", images=0),
         card(3, "dropped", images=0),
-        card(7, "new", images=10, confidence=0.9, coherence=0.7, nearest=near, typical=(2, 7), doubtful=(12,)),
-        card(8, "new", images=9, confidence=0.95, coherence=0.8, nearest=near, typical=(3, 8)),
+        card(7, "new", images=10, confidence=0.9, purity=0.7, nearest=near, typical=(2, 7), doubtful=(12,)),
+        card(8, "new", images=9, confidence=0.95, purity=0.8, nearest=near, typical=(3, 8)),
     )
-    accuracies = {"all": (90.0, 80.0), "old": (90.0, 85.0), "new": (None, 60.0), "forgetting": (90.0, 88.0)}
+    scores = (
+        {"all": 90.0, "old": 90.0, "new": None, "base": 90.0},
+        {"all": 80.0, "old": 85.0, "new": 60.0, "base": 88.0},
+    )
     shares = {"confidence_old": (0.1,) * 10, "confidence_new": (0.0,) * 9 + (1.0,)}
     values = {
         "title": "inbox",
@@ -50,7 +55,7 @@ def full_page(**changes):
         "skipped": (("inbox/broken.jpg", "cannot be read"),),
         "duplicates": 3,
         "history": ((1, "2024-05-01", "learned 2 classes"),),
-        "curves": (Curve(name="calm", stages=(0, 1), **accuracies, **shares),),
+        "runs": (Run(name="calm", scores=scores, **shares),),
     }
     return Page(**{**values, **changes})
 
@@ -95,7 +100,7 @@ def test_all_sections():
     [
         ({"map", "known", "unsure", "new"}, {"cards": (), "dots": ()}),
         ({"number"}, {"number": None}),
-        ({"accuracy"}, {"curves": ()}),
+        ({"accuracy"}, {"runs": ()}),
         ({"skipped"}, {"skipped": (), "duplicates": 0}),
         ({"history"}, {"history": ()}),
         ({"unsure", "new"}, {"cards": (card(0, "labelled"),), "dots": (dot(0, 0),)}),
@@ -127,13 +132,20 @@ def named(name):
         card(0, "labelled", label=name, images=0),
         card(1, "new", name=name, label=name, nearest=((0, name, 0.5),), typical=(0,)),
         card(2, "dropped", label=name),
-        card(3, "found", name=name),
+        card(3, "found", label=name, name=name),
     )
-    curve = Curve(name=name, stages=(0,), all=(1.0,), old=(1.0,), new=(None,), forgetting=(1.0,))
+    run = Run(name=name, scores=({"all": 1.0, "old": 1.0, "new": None, "base": 1.0},))
     dots = tuple(dot(i, 1, path=f"in/{name}{i}") for i in range(3))
     texts = {"title": name, "sentence": name, "made": name, "version": name, "model": name}
     return full_page(
-        cards=cards, dots=dots, curves=(curve,), skipped=((name, name),), history=((1, name, name),), **texts
+        cards=cards,
+        dots=dots,
+        runs=(run,),
+        skipped=((name, name),),
+        history=((1, name, name),),
+        shown=name,
+        since=((2, name, name),),
+        **texts,
     )
 
 
@@ -166,8 +178,8 @@ def test_no_image_data_without_thumbnails():
 
 
 def test_accuracy_curve_is_broken_where_there_is_no_value():
-    values = {"all": (90.0, None, 80.0, 70.0), "old": (None,) * 4, "new": (None,) * 4, "forgetting": (90.0,) * 4}
-    html = render(full_page(curves=(Curve(name="run", stages=(0, 1, 2, 3), **values),), number=None))
+    scores = tuple({"all": value, "base": 90.0} for value in (90.0, None, 80.0, 70.0))
+    html = render(full_page(runs=(Run(name="run", scores=scores),), number=None))
     lines = [attributes["d"] for tag, attributes in Elements(html).tags if attributes.get("class") == "line"]
     assert [re.sub("[^ML]", "", line) for line in lines] == ["MML", "MLLL"]
 
@@ -175,7 +187,37 @@ def test_accuracy_curve_is_broken_where_there_is_no_value():
 def test_number_that_was_told():
     text = Elements(render(full_page(number=Number(number=4, low=4, high=4, told=True)))).text
     assert "The number was given" in text
-    assert "The curve" not in text
+    assert "complexity penalty" not in text
+
+
+def test_axis_of_the_number_goes_to_the_end_of_its_interval():
+    number = Number(number=5, low=4, high=14, numbers=tuple(range(10)), curve=(*range(6), 4.0, 3.0, 2.0, 1.0))
+    page = Elements(render(full_page(number=number, runs=())))
+    (line,) = [a["d"] for _, a in page.tags if a.get("class") == "line"]
+    (band,) = [a for _, a in page.tags if a.get("class") == "band"]
+    (best,) = [a for _, a in page.tags if a.get("class") == "best"]
+    places = [float(word[1:]) for word in line.split()[::2]]  # of 0, 1, … 9
+    step = (places[9] - places[0]) / 9
+    ends = float(band["x"]), float(band["x"]) + float(band["width"])
+    assert ends[0] == pytest.approx(places[4] - step / 2, abs=1)
+    assert places[0] + 14 * step <= ends[1] <= 360
+    assert float(best["cx"]) == places[5]
+    assert re.search(r"\s14\s", page.text)
+
+
+def test_purity_and_confidence_are_explained():
+    text = re.sub(r"\s+", " ", Elements(render(full_page())).text)
+    assert PURITY in text
+    assert CONFIDENCE in text
+    assert "70%" in text
+
+
+def test_corrections_since_are_listed_beside_the_version():
+    since = ((3, "2024-05-18", "name #7 'red panda'"), (4, "2024-05-19", "drop #3"))
+    text = Elements(render(full_page(shown="Version 4 of shop.cat.", since=since))).text
+    for words in ("Version 4 of shop.cat.", "2 corrections since the discovery", "name #7 'red panda'", "drop #3"):
+        assert words in text
+    assert "since the discovery" not in Elements(render(full_page())).text
 
 
 def test_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
@@ -291,7 +333,7 @@ def test_cards_are_filtered_and_sorted(visitor):
         return [element.get_attribute("data-name") for element in visitor.shown(".card")]
 
     assert cards() == ["class 7", "class 8"]
-    visitor.one("#card-sort").send_keys("most coherent")
+    visitor.one("#card-sort").send_keys("purest")
     assert cards() == ["class 8", "class 7"]
     for wanted, left in (("CLASS 7", ["class 7"]), ("inbox/3.jpg", ["class 8"]), ("nowhere", [])):
         visitor.type("#card-filter", wanted)
@@ -313,7 +355,7 @@ def test_name_becomes_a_command_to_copy(visitor, name, quoted):
     button = visitor.one(".card[data-id='7'] .copy")
     assert not button.is_enabled()
     visitor.type(".card[data-id='7'] .name", name)
-    command = f'happycat name "my model.happycat" 7 {quoted}'
+    command = f"happycat name \"my model.happycat\" '#7' {quoted}"
     assert visitor.one(".card[data-id='7'] .command").text == command
     visitor.click(".card[data-id='7'] .copy")
     visitor.until(lambda: button.text == "Copied")
@@ -410,3 +452,9 @@ def test_page_is_never_wider_than_the_window(visitor, width):
     visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     assert visitor.run("document.documentElement.scrollWidth") <= width
     visitor.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_rows_of_the_history_are_aligned(visitor, tmp_path):
+    history = ((1, "2024-05-17T10:00:00+02:00", "fit labelled"), (2, "now", "discover inbox"))
+    visitor.open(full_page(history=history), tmp_path / "page.html")
+    assert len({element.location["x"] for element in visitor.shown("#history .history span")}) == 1

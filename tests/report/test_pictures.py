@@ -4,6 +4,7 @@ from PIL import Image
 
 from happycat.base.errors import StorageError
 from happycat.report import pictures
+from happycat.report.classes import ClassSummary
 
 SCORES = [
     {"all": 95.0, "old": 95.0, "new": None, "strict_all": 95.0},
@@ -14,14 +15,14 @@ SCORES = [
 
 def found(n, side=8):
     rng = np.random.default_rng(0)
+    matches = [None, ("8", 93.2), ("a name that is longer than its place", None)]
     return [
-        {
-            "name": f"class {k} costs $5 and $6",
-            "stage": 1,
-            "pictures": [rng.integers(256, size=(side, side, 3), dtype=np.uint8) for _ in range(k % 3)],
-            "count": 112,
-            "match": [None, ("8", 93.2), ("a name that is longer than its place", None)][k % 3],
-        }
+        pictures.Row(
+            ClassSummary(
+                id=k, label=f"class {k} costs $5 and $6", kind="new", stage=1, images=112, match=matches[k % 3]
+            ),
+            [rng.integers(256, size=(side, side, 3), dtype=np.uint8) for _ in range(k % 3)],
+        )
         for k in range(n)
     ]
 
@@ -69,10 +70,8 @@ def test_gallery_without_a_class_says_so(tmp_path):
 
 
 def test_gallery_takes_grey_arrays_and_pil_images(tmp_path):
-    given = found(1)[0] | {
-        "pictures": [np.zeros((28, 20), np.uint8), Image.new("L", (300, 200)), Image.new("P", (1, 1))]
-    }
-    pictures.discovered([given], tmp_path / "found.png")
+    given = [np.zeros((28, 20), np.uint8), Image.new("L", (300, 200)), Image.new("P", (1, 1))]
+    pictures.discovered([found(1)[0]._replace(pictures=given)], tmp_path / "found.png")
     opened(tmp_path / "found.png")
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.images.pictures import Images
-from happycat.report.figures import Panel, Series, lines
-from happycat.report.pictures import DiscoveredClass, curves, discovered, summary
+from happycat.report.charts import Number, number_panel
+from happycat.report.classes import ClassSummary
+from happycat.report.figures import lines
+from happycat.report.pictures import Row, curves, discovered, summary
 
 __all__ = ["draw_run"]
 
@@ -31,16 +33,12 @@ def draw_run(record: Record, images: Images, title: str) -> Path:
 
 def draw_counts(record: Record, num_stages: int) -> list[Path]:
     """The curves of a run's estimates, a panel each stage; nothing if the numbers were told."""
-    counts = {t: record.model(t).get("count") for t in range(1, num_stages)}
-    panels = [
-        Panel(f"stage {t}: {c['number']}", c["numbers"], [Series("worth", c["curve"])], "new classes", "worth")
-        for t, c in counts.items()
-        if c is not None
-    ]
+    counts = {t: Number.of(record.model(t).get("count")) for t in range(1, num_stages)}
+    panels = [number_panel(count, f"stage {t}: {count.number}") for t, count in counts.items() if count is not None]
     return lines(panels, record.folder / "count") if panels else []
 
 
-def discovered_classes(record: Record, images: Images) -> list[DiscoveredClass]:
+def discovered_classes(record: Record, images: Images) -> list[Row]:
     """Each discovered class with its surest images, and the true class that most of its images belong to."""
     split = Split.read(record.folder / "split.json")
     place = {key: i for i, key in enumerate(images.train.keys)}
@@ -48,20 +46,14 @@ def discovered_classes(record: Record, images: Images) -> list[DiscoveredClass]:
     for t, stage in enumerate(split.stages[: len(record.stage_scores()) - 1], 1):
         truth = {key: name for name, keys in stage["images"].items() for key in keys}
         assigned = record.assigned(t)
-        found = [c["id"] for c in record.model(t)["classes"] if c["stage"] == t]
-        for c in found:
+        ids = [c["id"] for c in record.model(t)["classes"] if c["stage"] == t]
+        for c in ids:
             members = sorted((row for row in assigned if row["predicted"] == c), key=lambda row: -row["probability"])
             match = None
             if members:
                 name, number = Counter(truth[row["image"]] for row in members).most_common(1)[0]
                 match = (name, 100 * number / len(members))
-            classes.append(
-                DiscoveredClass(
-                    name=f"class {c}",
-                    stage=t,
-                    pictures=[images.train.read(place[row["image"]]) for row in members[:EXAMPLES]],
-                    count=len(members),
-                    match=match,
-                )
-            )
+            pictures = [images.train.read(place[row["image"]]) for row in members[:EXAMPLES]]
+            found = ClassSummary(id=c, label=f"class {c}", kind="new", stage=t, images=len(members), match=match)
+            classes.append(Row(found, pictures))
     return classes

@@ -13,55 +13,48 @@ from happycat.base.metrics import score_run
 from happycat.base.version import __version__
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
-from happycat.report.html import Curve, Number, Page
+from happycat.report.charts import Number, Run
+from happycat.report.html import Page
 
 BINS = np.linspace(0, 1, 11)
 
 
 def run_page(records: Sequence[Record]) -> Page:
     """The page of one run or of several beside each other."""
-    curves = tuple(_curve(record) for record in records)
-    best = max(curves, key=lambda curve: curve.all[-1] or 0)
-    last = records[0].model(len(curves[0].stages) - 1).get("count") if len(records) == 1 else None
+    runs = tuple(_run(record) for record in records)
+    best = max(runs, key=lambda run: run.scores[-1]["all"] or 0)
+    last = records[0].model(len(runs[0].scores) - 1).get("count") if len(records) == 1 else None
     whole = score_run(records[0].stage_scores())
-    sentence = f"{best.name} ends at {best.all[-1]:.1f}% of all test images."
+    sentence = f"{best.name} ends at {best.scores[-1]['all']:.1f}% of all test images."
     if len(records) == 1 and whole["mean_all"] is not None:
         sentence += f" On average over its stages: All {whole['mean_all']:.1f}, Old {whole['mean_old']:.1f}, New "
         sentence += f"{whole['mean_new']:.1f}; forgetting {whole['m_f']:.1f} points."
     return Page(
-        title=" · ".join(curve.name for curve in curves),
+        title=" · ".join(run.name for run in runs),
         sentence=sentence,
         made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
-        curves=curves,
+        runs=runs,
         number=Number.of(last),
     )
 
 
-def _curve(record: Record) -> Curve:
+def _run(record: Record) -> Run:
     about, scores = record.about()["numbers"], record.stage_scores()
     if not scores:
         raise InputError(f"{record.folder} has not finished a stage yet")
     last = len(scores) - 1
     split = Split.read(record.folder / "split.json")
     old, new = _confidence(record, last, split.num_seen(max(0, last - 1)))
-    return Curve(
-        name=f"{about['method']} on {about['dataset']}, seed {about['seed']}",
-        stages=tuple(range(len(scores))),
-        all=tuple(s["all"] for s in scores),
-        old=tuple(s["old"] if t else None for t, s in enumerate(scores)),
-        new=tuple(s["new"] for s in scores),
-        forgetting=tuple(s["base"] for s in scores),
-        confidence_old=old,
-        confidence_new=new,
-    )
+    name = f"{about['method']} on {about['dataset']}, seed {about['seed']}"
+    return Run(name=name, scores=tuple(scores), confidence_old=old, confidence_new=new)
 
 
 def _confidence(record: Record, stage: int, num_old: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The shares of ten bins of the probability that old and new classes' test images get."""
     with open(record.stage_folder(stage) / "predictions.csv", newline="", encoding="utf-8") as file:
         rows = [(int(row["class"]) < num_old, float(row["probability"])) for row in csv.DictReader(file)]
-    return tuple(_shares([p for old, p in rows if old is wanted]) for wanted in (True, False))
+    return _shares([p for old, p in rows if old]), _shares([p for old, p in rows if not old])
 
 
 def _shares(probabilities: list[float]) -> tuple[float, ...]:

@@ -51,7 +51,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Look": {
         "show": Entry("corrections:show", "Show a model's classes, its versions, and what it holds."),
-        "report": Entry("practitioner:report", "Show a model's last discovery, or research runs, as one page."),
+        "report": Entry(
+            "practitioner:report",
+            "Show a model's last discovery with the corrections made since, or research runs, as one page.",
+        ),
         "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
     },
     "Research": {

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from happycat.images.decoding import shown
 from happycat.model.estimator import Happycat
-from happycat.model.page import about_classes
 from happycat.model.results import Assignment, Discovery, FitReport
+from happycat.model.summary import class_summaries
+from happycat.report.classes import CONFIDENCE, PURITY
 
 # Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -32,17 +33,16 @@ def fitted_table(fitted: FitReport) -> Table:
 
 
 def found_table(cat: Happycat, found: Discovery) -> Table:
-    """The classes that images were given to, the new ones first."""
-    table = Table(title_justify="left")
-    for column in ("id", "class", "images", "confidence", "coherence"):
+    """A row for each class with images; what the columns mean is said below them."""
+    table = Table(caption=f"{PURITY}\n{CONFIDENCE}", caption_justify="left")
+    for column in ("id", "class", "images", "purity", "confidence"):
         table.add_column(column, justify="left" if column == "class" else "right")
-    for one in about_classes(cat, found):
-        if one.images or one.new:
-            confidence = "–" if one.confidence is None else f"{one.confidence:.0%}"
-            coherence = "–" if one.coherence is None else f"{one.coherence:.0%}"
-            name = shown(str(cat.registry_.label(one.identity)))
-            label = Text(f"{name} (new)", "bold") if one.new else Text(name)
-            table.add_row(str(one.identity.id), label, str(one.images), confidence, coherence)
+    for one in class_summaries(cat, found.assigned, found.points, cat.stage_):
+        if one.images or one.kind == "new":
+            shares = ("–" if share is None else f"{share:.0%}" for share in (one.purity, one.confidence))
+            name = shown(str(one.label))
+            label = Text(f"{name} (new)", "bold") if one.kind == "new" else Text(name)
+            table.add_row(str(one.id), label, str(one.images), *shares)
     return table
 
 

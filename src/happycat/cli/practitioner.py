@@ -107,9 +107,9 @@ def _discover(
 ) -> None:
     """Find new classes, write the results to the folder and the next version to the model, and say what was found."""
     from happycat.cli.output import found_sentence, found_table
-    from happycat.images.pictures import FilePictures
     from happycat.model.estimator import Happycat
-    from happycat.model.page import found_page, save_page, with_pictures, write_assignments
+    from happycat.model.page import page_of, write_assignments
+    from happycat.model.review import Review
     from happycat.report.html import write_page
 
     progress, number = Display(), tag.number + 1
@@ -126,12 +126,10 @@ def _discover(
         progress.step("drawing the page")
         write_assignments(folder / "assignments.csv", found.assigned)
         what = f"discover {inbox}"
-        page = found_page(cat, found, model.name, [*_history(model), (number, "now", what)])
-        root = found.pictures.root if isinstance(found.pictures, FilePictures) else None
-        save_page(page, root, folder / "page.json")
-        write_page(with_pictures(page, found.pictures) if images else page, folder / "page.html")
-        more = {"found": _summary(found), "results": str(folder.resolve())}
+        review = Review.of(found, cat.stage_)
+        more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
         cat.append(model, what, more)
+        write_page(page_of(cat, review, model, images), folder / "page.html")
     _told_of_files(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
@@ -196,7 +194,7 @@ def report(
     page: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("page.html"),
     images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
 ) -> None:
-    """Show a model's last discovery, or research runs, as one page."""
+    """Show a model's last discovery with the corrections made since, or research runs, as one page."""
     from happycat.report.html import write_page
 
     if what[0].is_dir():
@@ -205,15 +203,9 @@ def report(
 
         write_page(run_page([Record(folder) for folder in what]), page)
     else:
-        from happycat.model.page import read_page, with_pictures
+        from happycat.model.page import review_page
 
-        folders = [about["results"] for about in model_file.history(what[0]) if about.get("results")]
-        saved = Path(folders[-1]) / "page.json" if folders else None
-        if saved is None or not saved.exists():
-            where = f"{saved} is gone" if saved else "it has discovered nothing yet"
-            raise InputError(f"there is nothing to show of {what[0]}: {where}")
-        made, pictures = read_page(saved)
-        write_page(with_pictures(made, pictures) if images and pictures else made, page)
+        write_page(review_page(what[0], images), page)
     tell(f"written: {page}")
 
 
@@ -248,10 +240,6 @@ def _typed_or_piped(paths: Sequence[Path] | None) -> list[Path]:
     if not piped:
         raise InputError("nothing came through the pipe; give images or folders")
     return piped
-
-
-def _history(model: Path) -> list[tuple[int, str, str]]:
-    return [(i, about["when"], about["what"]) for i, about in enumerate(model_file.history(model), 1)]
 
 
 def _summary(found: Discovery) -> dict:

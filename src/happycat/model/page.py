@@ -1,4 +1,4 @@
-"""What a discovery came to, class by class, as a list of images and as a page."""
+"""A discovery as a page and as lists: with the classes as the model has them now, corrections included."""
 
 from __future__ import annotations
 
@@ -6,67 +6,84 @@ import base64
 import csv
 import datetime
 import io
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
-import torch
 from PIL import Image, ImageOps
-from sklearn.manifold import TSNE
-from threadpoolctl import threadpool_limits
-from torch import Tensor
 
-from happycat.base.disk import read_json, replacing, write_text
-from happycat.base.errors import HappycatError
+from happycat.base.disk import replacing
+from happycat.base.errors import HappycatError, InputError
 from happycat.base.version import __version__
-from happycat.images.pictures import FilePictures, Pictures
-from happycat.images.sources import VectorRows
+from happycat.images.pictures import Pictures
+from happycat.model import file as model_file
+from happycat.model.classes import assignments
 from happycat.model.estimator import Happycat
-from happycat.model.registry import ClassEntry
-from happycat.model.results import Assignment, Discovery
-from happycat.report.html import Card, Dot, Number, Page
+from happycat.model.results import Assignment
+from happycat.model.review import FILE, Review
+from happycat.model.summary import class_summaries
+from happycat.report.charts import Number
+from happycat.report.classes import ClassSummary
+from happycat.report.html import Dot, Page
 
-TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class
 THUMBNAILS, PIXELS = 2000, 72  # at most so many small pictures, so many pixels a side
-PLACED = 2000  # images whose places on the map are computed; others lie among their neighbours
 
 
-class ClassFound(NamedTuple):
-    """A class and the images that it was given, the surest first (places in `found.assigned`).
+def review_page(model: Path, images: bool = True) -> Page:
+    """The page of a model's last discovery, with its classes and assignments as they are now.
 
-    Confidence is their mean probability; coherence, how alike they are: 1 is as alike as those of a labelled class.
+    The folder of the discovery is looked for where it was, then beside the model.
     """
-
-    identity: ClassEntry
-    new: bool
-    members: list[int]
-    confidence: float | None
-    coherence: float | None
-
-    @property
-    def images(self) -> int:
-        return len(self.members)
+    discovery = _last_discovery(model_file.history(model))
+    if discovery is None:
+        raise InputError(f"there is nothing to show of {model}: it has discovered nothing yet")
+    folder = Path(discovery["results"])
+    beside = model.parent / folder.name
+    if not (folder / FILE).exists() and (beside / FILE).exists():
+        folder = beside
+    return page_of(Happycat.load(model), Review.read(folder, discovery["review"]), model, images)
 
 
-def about_classes(cat: Happycat, found: Discovery) -> list[ClassFound]:
-    """Every class that an image can be given, the new ones first."""
-    rows = found.assigned
-    likeness = (found.points @ cat.calm_.memory.prototypes.T).amax(1)
-    by_class: dict[int, list[int]] = {}
-    for i, row in enumerate(rows):
-        by_class.setdefault(row.id, []).append(i)
-    classes = []
-    for identity in cat.registry_:
-        members = sorted(by_class.get(identity.id, []), key=lambda i: -rows[i].probability)
-        confidence = coherence = None
-        if members:
-            confidence = float(np.mean([rows[i].probability for i in members]))
-            coherence = min(1.0, max(0.0, float(likeness[members].mean()) / max(cat.likeness_, 1e-6)))
-        classes.append(ClassFound(identity, identity.id in found.new, members, confidence, coherence))
-    return sorted(classes, key=lambda c: (not c.new, -c.images))
+def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> Page:
+    """The page of a discovery as the model `cat`, which is the last version of the file `model`, sees it."""
+    rows = assignments(cat.registry_, review.keys, cat.rule()(review.points))
+    classes = class_summaries(cat, rows, review.points, review.stage)
+    versions = model_file.history(model)
+    discovery = _last_discovery(versions)
+    since = versions[discovery["number"] :] if discovery else []
+    page = Page(
+        title=model.name,
+        sentence=_sentence(rows, classes),
+        made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
+        version=__version__,
+        model=model.name,
+        cards=tuple(classes),
+        dots=tuple(
+            Dot(path=row.image, cls=row.id, probability=row.probability, unsure=row.unsure, x=float(x), y=float(y))
+            for row, (x, y) in zip(rows, review.places, strict=True)
+        ),
+        number=Number.of(review.count) or Number(number=review.found, low=review.found, high=review.found, told=True),
+        skipped=review.skipped,
+        duplicates=review.duplicates,
+        history=_told(versions),
+        shown=_shown(versions, discovery, len(since)),
+        since=_told(since),
+    )
+    return with_pictures(page, review.pictures) if images and review.pictures else page
+
+
+def with_pictures(page: Page, pictures: Pictures) -> Page:
+    """The page with small pictures: of the galleries first, then of doubtful images, then of any."""
+    place = {key: i for i, key in enumerate(pictures.keys)}
+    first = [i for card in page.cards for i in (*card.typical, *card.doubtful)]
+    doubtful = [i for i, dot in enumerate(page.dots) if dot.unsure]
+    shown = set(list(dict.fromkeys([*first, *doubtful, *range(len(page.dots))]))[:THUMBNAILS])
+    dots = [
+        replace(dot, thumbnail=_thumbnail(pictures, place[dot.path])) if i in shown else dot
+        for i, dot in enumerate(page.dots)
+    ]
+    return replace(page, dots=tuple(dots))
 
 
 def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
@@ -82,129 +99,30 @@ def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
             writer.writerow([row.image, known, row.label, f"{row.probability:.6f}", "yes" if row.unsure else ""])
 
 
-def found_page(cat: Happycat, found: Discovery, model: str, history: Sequence[tuple[int, str, str]]) -> Page:
-    """The page of a discovery, without pictures."""
-    classes, rows = about_classes(cat, found), found.assigned
-    dots = tuple(
-        Dot(path=row.image, cls=row.id, probability=row.probability, unsure=row.unsure, x=float(x), y=float(y))
-        for row, (x, y) in zip(rows, map_places(found.points), strict=True)
-    )
-    told = Number(number=len(found.new), low=len(found.new), high=len(found.new), told=True)
-    return Page(
-        title=model,
-        sentence=_sentence(found),
-        made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
-        version=__version__,
-        model=model,
-        cards=tuple(_card(cat, c, classes) for c in classes),
-        dots=dots,
-        number=Number.of(found.count._asdict()) if found.count else told,
-        skipped=tuple((s.path, s.reason) for s in found.skipped),
-        duplicates=found.duplicates,
-        history=tuple(history),
+def _last_discovery(versions: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    return next((one for one in reversed(versions) if one.get("review")), None)
+
+
+def _told(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:
+    return tuple((one["number"], one["when"][:19].replace("T", " "), one["what"]) for one in versions)
+
+
+def _shown(versions: Sequence[dict[str, Any]], discovery: dict[str, Any] | None, since: int) -> str:
+    """Which version the page shows, in words."""
+    last = versions[-1]["number"]
+    if discovery is None or not since:
+        return f"This is version {last} of the model, as it was discovered."
+    corrections = "one correction" if since == 1 else f"{since} corrections"
+    return (
+        f"This is version {last} of the model: the discovery of version {discovery['number']} and {corrections} since."
     )
 
 
-def with_pictures(page: Page, pictures: Pictures) -> Page:
-    """The page with small pictures: of the galleries first, then of doubtful images, then of any."""
-    if isinstance(pictures, VectorRows):
-        return page
-    place = {key: i for i, key in enumerate(pictures.keys)}
-    first = [i for card in page.cards for i in (*card.typical, *card.doubtful)]
-    doubtful = [i for i, dot in enumerate(page.dots) if dot.unsure]
-    shown = set(list(dict.fromkeys([*first, *doubtful, *range(len(page.dots))]))[:THUMBNAILS])
-    dots = [
-        replace(dot, thumbnail=_thumbnail(pictures, place[dot.path])) if i in shown else dot
-        for i, dot in enumerate(page.dots)
-    ]
-    return replace(page, dots=tuple(dots))
-
-
-def save_page(page: Page, root: Path | None, path: Path) -> None:
-    """The page's contents without pictures, and where those lie: what `read_page` makes the page of again."""
-    bare = replace(page, dots=tuple(replace(dot, thumbnail=None) for dot in page.dots))
-    text = json.dumps({"root": str(root.resolve()) if root else None, "page": asdict(bare)}, ensure_ascii=True)
-    write_text(path, text)
-
-
-def read_page(path: Path) -> tuple[Page, Pictures | None]:
-    """A saved page, and its pictures as far as they are still there."""
-    told = read_json(path)
-    values = told["page"]
-    page = Page(
-        **{
-            **values,
-            "cards": tuple(_card_of(card) for card in values["cards"]),
-            "dots": tuple(Dot(**dot) for dot in values["dots"]),
-            "number": Number(**_tuples(values["number"])) if values["number"] else None,
-            "skipped": tuple(map(tuple, values["skipped"])),
-            "history": tuple(map(tuple, values["history"])),
-            "curves": (),
-        }
-    )
-    return page, FilePictures(Path(told["root"]), [dot.path for dot in page.dots]) if told["root"] else None
-
-
-def _card_of(values: dict) -> Card:
-    return Card(**{**_tuples(values), "nearest": tuple(map(tuple, values["nearest"]))})
-
-
-def _tuples(values: dict) -> dict:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _sentence(found: Discovery) -> str:
-    number, known = len(found.new), sum(row.id is not None and row.id not in found.new for row in found.assigned)
-    classes = "no new class" if number == 0 else "one new class" if number == 1 else f"{number} new classes"
-    return f"{classes.capitalize()} among {len(found.assigned)} images; {known} of them belong to known classes."
-
-
-def _card(cat: Happycat, c: ClassFound, classes: list[ClassFound]) -> Card:
-    identity = c.identity
-    return Card(
-        id=identity.id,
-        label=str(cat.registry_.label(identity)),
-        name=identity.name,
-        kind="new" if c.new else "found" if identity.stage else "labelled",
-        stage=identity.stage,
-        images=c.images,
-        total=cat.registry_.images(identity),
-        confidence=c.confidence,
-        coherence=c.coherence,
-        nearest=_nearest(cat, identity, [other.identity for other in classes if not other.new]),
-        typical=tuple(c.members[:TYPICAL]),
-        doubtful=tuple(c.members[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(c.members) > TYPICAL else (),
-    )
-
-
-def _nearest(cat: Happycat, identity: ClassEntry, known: list[ClassEntry]) -> tuple[tuple[int, str, float], ...]:
-    """The known classes that resemble a class most, by the cosine of their directions."""
-    prototypes, owner = cat.calm_.memory.prototypes, torch.from_numpy(cat.registry_.active().owner)
-    place = {other.id: i for i, other in enumerate(cat.registry_)}
-    cosines = prototypes[owner == place[identity.id]] @ prototypes.T
-    near = [
-        (other.id, str(cat.registry_.label(other)), float(cosines[:, owner == place[other.id]].max()))
-        for other in known
-        if other is not identity
-    ]
-    return tuple(sorted(near, key=lambda one: -one[2])[:NEAREST])
-
-
-def map_places(points: Tensor) -> np.ndarray:
-    """A place (N, 2) for each image, so that neighbours are alike (t-SNE)."""
-    number = len(points)
-    if number < 5:
-        return np.stack([np.arange(number), np.zeros(number)], 1).astype(float)
-    placed = torch.linspace(0, number - 1, min(number, PLACED)).round().long().unique()
-    some = points[placed].numpy()
-    with threadpool_limits(limits=1):
-        found = TSNE(
-            init="pca", metric="cosine", perplexity=min(30.0, (len(some) - 1) / 3), random_state=0, n_jobs=1
-        ).fit_transform(some)
-    near = (points @ points[placed].T).topk(min(3, len(placed)), dim=1).indices.numpy()
-    places = found[near].mean(1)
-    places[placed.numpy()] = found
-    return places
+def _sentence(rows: Sequence[Assignment], classes: Sequence[ClassSummary]) -> str:
+    new = sum(one.kind == "new" for one in classes)
+    known = sum(one.images for one in classes if one.kind != "new")
+    words = "no new class" if new == 0 else "one new class" if new == 1 else f"{new} new classes"
+    return f"{words.capitalize()} among {len(rows)} images; {known} of them belong to known classes."
 
 
 def _thumbnail(pictures: Pictures, i: int) -> str | None:

@@ -10,9 +10,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -21,6 +22,7 @@ from scipy.stats import gaussian_kde
 
 from happycat.base.errors import InputError
 from happycat.report import panels as page
+from happycat.report.charts import Panel, Series
 from happycat.report.pictures import BLACK, BLUE, GREY, VERMILION
 
 # Okabe and Ito's colours without the yellow, which is lost on white.
@@ -32,27 +34,8 @@ DASHES = (
 )
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "ooo", "---")
 PAPER = "paper"
-HOLLOW = {"markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 0.6, "linestyle": ""}
+HOLLOW: dict[str, Any] = {"markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 0.6, "linestyle": ""}
 BAR = 0.09  # inches that a bar needs
-
-
-class Series(NamedTuple):
-    """The values of one method at each x of its panel, None where there is none; `spread` becomes error bars."""
-
-    name: str
-    values: Sequence[float | None]
-    spread: Sequence[float | None] | None = None
-    paper: Sequence[float | None] | None = None
-
-
-class Panel(NamedTuple):
-    """What one pair of axes shows."""
-
-    title: str
-    x: Sequence[float | str]
-    series: Sequence[Series]
-    x_label: str
-    y_label: str
 
 
 def lines(panels: Sequence[Panel], stem: Path, log_x: bool = False) -> list[Path]:
@@ -61,7 +44,7 @@ def lines(panels: Sequence[Panel], stem: Path, log_x: bool = False) -> list[Path
     With `log_x`, as with names for x, the values of x are evenly spaced: a sweep over 0, 0.1 and 1 has its 0.
     """
     names = _names(panels)
-    legend = [(name, Line2D([], [], **_line(i))) for i, name in enumerate(names)]
+    legend: list[tuple[str, Artist]] = [(name, Line2D([], [], **_line(i))) for i, name in enumerate(names)]
     if _with_paper(panels):
         legend.append((PAPER, Line2D([], [], color=GREY, marker="o", **HOLLOW)))
     frames = [
@@ -75,7 +58,7 @@ def lines(panels: Sequence[Panel], stem: Path, log_x: bool = False) -> list[Path
 def bars(panels: Sequence[Panel], stem: Path) -> list[Path]:
     """Write STEM.png and STEM.svg: at each x a bar for each series, the paper's number as a tick across it."""
     names = _names(panels)
-    legend = [(name, Patch(**_fill(i))) for i, name in enumerate(names)]
+    legend: list[tuple[str, Artist]] = [(name, Patch(**_fill(i))) for i, name in enumerate(names)]
     if _with_paper(panels):
         legend.append((PAPER, Line2D([], [], color=BLACK, linewidth=1)))
     frames = [
@@ -107,7 +90,7 @@ def densities(
     return page.write(frames, legend, stem, across=across or page.across(len(panels)), width=width, height=1.3)
 
 
-def density(values: Sequence[float], points: int = 256) -> tuple[np.ndarray, np.ndarray]:
+def density(values: Sequence[float] | np.ndarray, points: int = 256) -> tuple[np.ndarray, np.ndarray]:
     """Where a density is drawn and its height there: nowhere without values, at one place if all are the same.
 
     The estimate is a mean of Gaussians around the values, their width by Scott's rule.
@@ -132,7 +115,13 @@ def _draw_lines(panel: Panel, names: list[str], log_x: bool, axes: Axes, width: 
         if series.paper is not None:
             axes.plot(x, _numbers(series.paper), zorder=1.9, **(line | HOLLOW))
     axes.margins(x=0.05)
-    if len(x) < 3 or np.allclose(np.diff(x, 2), 0):  # evenly spaced
+    for i in (i for i, value in enumerate(panel.x) if value == panel.best):
+        axes.plot(x[i], _numbers(panel.series[0].values)[i], "o", color=VERMILION, zorder=3)
+    if panel.band is not None and numeric and not log_x:
+        axes.axvspan(panel.band[0] - 0.5, panel.band[1] + 0.5, color=BLUE, alpha=0.13, linewidth=0)
+        whole = np.arange(math.ceil(panel.extent()[0]), math.floor(panel.extent()[1]) + 1)
+        page.label_x(axes, whole, [str(value) for value in whole], width, thin=True)
+    elif len(x) < 3 or np.allclose(np.diff(x, 2), 0):  # evenly spaced
         page.label_x(axes, x, [_text(value) for value in panel.x], width, thin=numeric)
     if not _with_numbers(panel):
         page.say_no_data(axes)
@@ -187,9 +176,10 @@ def _names(panels: Sequence[Panel]) -> list[str]:
     return list(dict.fromkeys(series.name for panel in panels for series in panel.series))
 
 
-def _numbers(values: Sequence[float | None]) -> np.ndarray:
-    """The values as floats, NaN where there is none or it is not finite."""
-    return np.array([value if value is not None and math.isfinite(value) else math.nan for value in values], float)
+def _numbers(values: Sequence[float | str | None]) -> np.ndarray:
+    """The values as floats, NaN where there is none, or it is a word or not finite."""
+    numbers = [math.nan if value is None or isinstance(value, str) else value for value in values]
+    return np.array([value if math.isfinite(value) else math.nan for value in numbers], float)
 
 
 def _error(series: Series) -> np.ndarray | None:
@@ -209,7 +199,7 @@ def _with_numbers(panel: Panel) -> bool:
     return any(np.isfinite(_numbers(series.values)).any() for series in panel.series) or _with_paper([panel])
 
 
-def _line(i: int) -> dict:
+def _line(i: int) -> dict[str, Any]:
     """How the line of series i is drawn."""
     return {
         "color": COLOURS[i % len(COLOURS)],
@@ -220,7 +210,7 @@ def _line(i: int) -> dict:
     }
 
 
-def _fill(i: int) -> dict:
+def _fill(i: int) -> dict[str, Any]:
     """How the bars of series i are filled."""
     fill, hatch = COLOURS[i % len(COLOURS)], HATCHES[i % len(HATCHES)]
     return {"facecolor": fill, "edgecolor": "white", "hatch": hatch, "linewidth": 0}

@@ -109,7 +109,7 @@ function quoted(word) {
 
 function command(id, name) {
   const model = data.model.startsWith("-") ? `./${data.model}` : data.model || "MODEL";
-  const words = ["happycat", "name", quoted(model), id, ...(name.startsWith("-") ? ["--"] : [])];
+  const words = ["happycat", "name", quoted(model), `'#${id}'`, ...(name.startsWith("-") ? ["--"] : [])];
   return [...words, name ? quotedName(name) : '"…"'].join(" ");
 }
 const quotedName = (name) => (/^\w+$/.test(name) ? `"${name}"` : quoted(name));

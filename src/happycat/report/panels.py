@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 
 from happycat.base.disk import replacing
@@ -21,7 +22,7 @@ from happycat.report.pictures import GREY, PALE, PIXELS_PER_INCH
 
 SINGLE, DOUBLE = 3.3, 6.8  # widths of one and of two text columns
 POINTS, CHARACTER = 7, 0.058  # size of the text; inches that a character of it needs
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": POINTS,
     "axes.titlesize": POINTS + 1,
     "axes.titleweight": "bold",
@@ -78,7 +79,7 @@ def write(
                 axes.set_xlabel(frame.x_label)
         labels = [label for axes in figure.axes for label in axes.get_xticklabels()]
         height += max((label.get_window_extent(renderer).height / figure.dpi for label in labels), default=0)
-        figure.set_figheight(rows * height + _add_legend(figure, legend))
+        figure.set_figheight(rows * height + _add_legend(figure, legend, renderer))
         return _save(figure, Path(stem))
 
 
@@ -87,7 +88,7 @@ def across(panels: int) -> int:
     return {1: 1, 2: 2, 4: 2}.get(panels, 3 if panels <= 9 else 4)
 
 
-def label_x(axes: Axes, x: Sequence[float], labels: Sequence[str], width: float, thin: bool) -> None:
+def label_x(axes: Axes, x: Sequence[float] | np.ndarray, labels: Sequence[str], width: float, thin: bool) -> None:
     """Label the places on an axis of this width; if the labels do not fit, leave some out (`thin`) or turn them."""
     crowding = CHARACTER * (max(map(len, labels), default=0) + 1) * len(labels) / width
     if crowding <= 1 or thin:
@@ -103,7 +104,7 @@ def say_no_data(axes: Axes) -> None:
     axes.set_yticks([])
 
 
-def _add_legend(figure: Figure, entries: Sequence[tuple[str, Artist]]) -> float:
+def _add_legend(figure: Figure, entries: Sequence[tuple[str, Artist]], renderer: RendererAgg) -> float:
     """Put the legend above all axes, in as few rows as fit the width; return its height."""
     for rows in range(1, len(entries) + 1):
         legend = figure.legend(
@@ -116,7 +117,7 @@ def _add_legend(figure: Figure, entries: Sequence[tuple[str, Artist]]) -> float:
             columnspacing=1.2,
             borderaxespad=0,
         )
-        box = legend.get_window_extent(figure.canvas.get_renderer())
+        box = legend.get_window_extent(renderer)
         if box.width <= figure.bbox.width or rows == len(entries):
             return box.height / figure.dpi
         legend.remove()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,48 +20,45 @@ from matplotlib.patheffects import withStroke
 from PIL import Image
 
 from happycat.base.errors import StorageError
+from happycat.report.charts import ALL, NEW, OLD, STRICT, Panel, accuracy_panel
+from happycat.report.classes import ClassSummary
 
 # Okabe and Ito's colours, told apart by colour-blind eyes; the markers tell the curves apart in grey.
 BLACK, BLUE, VERMILION, GREY, PALE = "#000000", "#0072B2", "#D55E00", "#666666", "#DDDDDD"
-CURVES = (
-    # key, name, line
-    ("old", "Old", {"color": BLUE, "marker": "s", "linewidth": 1.4, "markersize": 4}),
-    ("new", "New", {"color": VERMILION, "marker": "^", "linewidth": 1.4, "markersize": 5}),
-    ("strict_all", "All, strict", {"color": GREY, "linestyle": "--", "linewidth": 0.9}),
-    ("all", "All", {"color": BLACK, "marker": "o", "linewidth": 2.0, "markersize": 4.5}),
-)
+LINES: dict[str, dict[str, Any]] = {
+    OLD: {"color": BLUE, "marker": "s", "linewidth": 1.4, "markersize": 4},
+    NEW: {"color": VERMILION, "marker": "^", "linewidth": 1.4, "markersize": 5},
+    STRICT: {"color": GREY, "linestyle": "--", "linewidth": 0.9},
+    ALL: {"color": BLACK, "marker": "o", "linewidth": 2.0, "markersize": 4.5},
+}
 PIXELS_PER_INCH = 200
 LEFT, BOTTOM, TOP, EDGE = 0.55, 0.36, 0.7, 0.15  # what the curves need around their axes; any other margin
 LABEL, THUMBNAIL, ROW = 1.75, 0.44, 0.52  # of the gallery
 TILE = 96  # pixels of a thumbnail: a multiple of 8 and 32, the sides of digits and CIFAR
 
 
-class DiscoveredClass(TypedDict):
-    """One row of the gallery.
-
-    `pictures` are (H, W, 3) or (H, W) uint8 arrays or PIL images. `match` is the true class that most of the
-    images belong to and its share in per cent (None if unknown), or None where there is no truth.
-    """
-
-    name: str
-    stage: int
-    pictures: Sequence[np.ndarray | Image.Image]
-    count: int
-    match: tuple[str, float | None] | None
+Picture = np.ndarray | Image.Image  # (H, W, 3) or (H, W) uint8
 
 
-def curves(stage_scores: Sequence[dict], path: str | Path, title: str) -> None:
+class Row(NamedTuple):
+    """One row of the gallery: a class and some of its images."""
+
+    found: ClassSummary
+    pictures: Sequence[Picture]
+
+
+def curves(stage_scores: Sequence[Mapping[str, Any]], path: str | Path, title: str) -> None:
     """Write a PNG of All, Old, New and strict All (per cent) against the stage.
 
     `stage_scores` are `metrics.score_stage` dicts, stage 0 first; a missing key or None leaves a gap.
     """
     width, height = 4.2, 2.6
     figure = Figure(figsize=(LEFT + width + EDGE, BOTTOM + height + TOP))
-    _draw_curves(_axes(figure, LEFT, BOTTOM, width, height), stage_scores, title)
+    _draw_curves(_axes(figure, LEFT, BOTTOM, width, height), accuracy_panel(stage_scores, title))
     _save(figure, path)
 
 
-def discovered(classes: Sequence[DiscoveredClass], path: str | Path, most: int = 24) -> None:
+def discovered(classes: Sequence[Row], path: str | Path, most: int = 24) -> None:
     """Write a PNG gallery: one row for each of the first `most` classes, with up to ten of their images."""
     thumbnails = 10
     width, height = _gallery_size(len(classes), most, thumbnails)
@@ -70,32 +67,33 @@ def discovered(classes: Sequence[DiscoveredClass], path: str | Path, most: int =
     _save(figure, path)
 
 
-def summary(stage_scores: Sequence[dict], classes: Sequence[DiscoveredClass], path: str | Path, most: int = 8) -> None:
+def summary(stage_scores: Sequence[Mapping[str, Any]], classes: Sequence[Row], path: str | Path, most: int = 8) -> None:
     """Write a PNG with the curves on the left and the gallery on the right, to fit a text column."""
     thumbnails, curves_width, least_height, between, heading = 6, 3.2, 2.0, 0.35, 0.45
     width, height = _gallery_size(len(classes), most, thumbnails)
     total_height = max(BOTTOM + least_height + TOP, EDGE + height + heading)
     figure = Figure(figsize=(LEFT + curves_width + between + width + EDGE, total_height))
     axes = _axes(figure, LEFT, BOTTOM, curves_width, total_height - BOTTOM - TOP)
-    _draw_curves(axes, stage_scores, "Accuracy after each stage")
+    _draw_curves(axes, accuracy_panel(stage_scores, "Accuracy after each stage"))
     axes = _axes(figure, LEFT + curves_width + between, total_height - heading - height, width, height)
     _draw_gallery(axes, classes, most, thumbnails, "What was discovered")
     _save(figure, path)
 
 
-def _draw_curves(axes: Axes, stage_scores: Sequence[dict], title: str) -> None:
-    stages = np.arange(len(stage_scores))
-    values = {
-        key: np.array([math.nan if scores.get(key) is None else scores[key] for scores in stage_scores])
-        for key, _, _ in CURVES
-    }
-    for key, name, line in CURVES:
-        if np.isfinite(values[key]).any():
-            axes.plot(stages, values[key], label=name, clip_on=False, zorder=3, **line)
-    width = axes.get_position().width * axes.get_figure().get_figwidth()
+def _draw_curves(axes: Axes, panel: Panel) -> None:
+    stages = np.arange(len(panel.x))
+    values = {name: np.full(len(stages), math.nan) for name in LINES}
+    for series in panel.series:
+        values[series.name] = np.array([math.nan if value is None else value for value in series.values])
+    for name, line in LINES.items():
+        if np.isfinite(values[name]).any():
+            axes.plot(stages, values[name], label=name, clip_on=False, zorder=3, **line)
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # the axes were made with one
+    width = axes.get_position().width * figure.get_figwidth()
     step = max(1, math.ceil(len(stages) * 0.36 / width))  # a value is 0.36 inches wide
     for stage in stages[::-1][::step]:  # the last one always
-        _annotate(axes, stage, values["all"][stage], [values[key][stage] for key in ("old", "new")])
+        _annotate(axes, stage, values[ALL][stage], [values[name][stage] for name in (OLD, NEW)])
 
     ticks = stages[::step]
     axes.set_xticks(ticks, [f"Stage {t}" if t == 0 or len(stages) <= 4 else str(t) for t in ticks])
@@ -113,7 +111,7 @@ def _draw_curves(axes: Axes, stage_scores: Sequence[dict], title: str) -> None:
             names[-1:] + names[:-1],
             loc="lower left",
             bbox_to_anchor=(0, 1.04),
-            ncols=len(CURVES),
+            ncols=len(LINES),
             frameon=False,
             fontsize=8.5,
             handlelength=1.8,
@@ -121,7 +119,7 @@ def _draw_curves(axes: Axes, stage_scores: Sequence[dict], title: str) -> None:
             borderpad=0,
             borderaxespad=0,
         )
-    _title(axes, title, 26)
+    _title(axes, panel.title, 26)
 
 
 def _annotate(axes: Axes, stage: int, value: float, others: Sequence[float]) -> None:
@@ -151,17 +149,17 @@ def _gallery_size(num_classes: int, most: int, thumbnails: int) -> tuple[float, 
     return LABEL + thumbnails * ROW, ROW * (min(num_classes, most) + 0.6 * note)
 
 
-def _draw_gallery(axes: Axes, classes: Sequence[DiscoveredClass], most: int, thumbnails: int, title: str = "") -> None:
+def _draw_gallery(axes: Axes, classes: Sequence[Row], most: int, thumbnails: int, title: str = "") -> None:
     """Draw the rows from the top down; the axes' data coordinates are inches."""
     width, height = _gallery_size(len(classes), most, thumbnails)
     axes.set_axis_off()
-    for n, found in enumerate(classes[:most]):
+    for n, (found, pictures) in enumerate(classes[:most]):
         middle = height - ROW * (n + 0.5)
         _draw_label(axes, found, middle)
-        for i, picture in enumerate(found["pictures"][:thumbnails]):
+        for i, picture in enumerate(pictures[:thumbnails]):
             left, low = LABEL + i * ROW, middle - THUMBNAIL / 2
             axes.imshow(_thumbnail(picture), extent=(left, left + THUMBNAIL, low, low + THUMBNAIL))
-    note = {"x": 0, "y": ROW * 0.3, "va": "center", "fontsize": 8.5, "color": GREY}
+    note: dict[str, Any] = {"x": 0, "y": ROW * 0.3, "va": "center", "fontsize": 8.5, "color": GREY}
     if not classes:
         axes.text(s="No new class was discovered.", **note)
     elif len(classes) > most:
@@ -172,19 +170,19 @@ def _draw_gallery(axes: Axes, classes: Sequence[DiscoveredClass], most: int, thu
     _title(axes, title, 8)
 
 
-def _draw_label(axes: Axes, found: DiscoveredClass, middle: float) -> None:
-    lines = [f"stage {found['stage']} · {found['count']:,} image{'' if found['count'] == 1 else 's'}"]
-    if found["match"] is not None:
-        name, share = found["match"]
+def _draw_label(axes: Axes, found: ClassSummary, middle: float) -> None:
+    lines = [f"stage {found.stage} · {found.images:,} image{'' if found.images == 1 else 's'}"]
+    if found.match is not None:
+        name, share = found.match
         lines.append(f"mostly “{_shortened(name, 16)}”" + ("" if share is None else f" ({share:.0f}%)"))
-    name = _shortened(found["name"], 22)
+    name = _shortened(found.label, 22)
     axes.text(0, middle + 0.075 * len(lines), name, va="center", fontsize=8.5, fontweight="bold", parse_math=False)
     for i, line in enumerate(lines):
         y = middle + 0.075 * len(lines) - 0.145 * (i + 1)
         axes.text(0, y, line, va="center", fontsize=7.2, color=GREY, parse_math=False)
 
 
-def _thumbnail(picture: np.ndarray | Image.Image) -> np.ndarray:
+def _thumbnail(picture: Picture) -> np.ndarray:
     """The square at the picture's centre, the part that the model sees, as (TILE, TILE, 3) uint8.
 
     A small picture is first enlarged by a whole factor with nearest neighbours, so its pixels stay square.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from rich import box
 from rich.console import Console, ConsoleOptions
@@ -225,14 +225,14 @@ class ResultTable:
         printed = [[_rounded(cell and cell.mean, self.digits) for cell in cells] for _, cells in self.rows]
         best = [[False] * len(self.columns) for _ in self.rows]
         for i, better in enumerate(self.better):
-            groups: dict[str, list[int]] = {}
+            groups: dict[str, dict[int, float]] = {}
             for n, (labels, _) in enumerate(self.rows):
-                if better and printed[n][i] is not None:
-                    groups.setdefault(labels[0] if len(labels) > 1 else "", []).append(n)
+                if better and (number := printed[n][i]) is not None:
+                    groups.setdefault(labels[0] if len(labels) > 1 else "", {})[n] = number
             for rows in groups.values():
-                target = (max if better == "high" else min)(printed[n][i] for n in rows)
-                for n in rows:
-                    best[n][i] = len(rows) > 1 and printed[n][i] == target
+                target = (max if better == "high" else min)(rows.values())
+                for n, number in rows.items():
+                    best[n][i] = len(rows) > 1 and number == target
         return [tuple(row) for row in best]
 
     def _words(self, line: Line, i: int) -> list[str]:
@@ -263,7 +263,7 @@ class ResultTable:
         return [latex.row(labels + cells)]
 
 
-def _known(number: float | None) -> bool:
+def _known(number: float | None) -> TypeGuard[float]:
     return number is not None and math.isfinite(number)
 
 

@@ -1,0 +1,111 @@
+"""What is told of each class after a discovery or a correction: its images, how sure, how pure, what it resembles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from happycat.methods.calm.number import Penalty
+from happycat.model.estimator import Happycat
+from happycat.model.quality import purity
+from happycat.model.registry import ClassEntry
+from happycat.model.results import Assignment
+from happycat.report.classes import ClassSummary, Kind
+
+TYPICAL, DOUBTFUL, NEAREST = 12, 6, 3  # what is shown of a class
+
+
+def class_summaries(cat: Happycat, assigned: Sequence[Assignment], points: Tensor, stage: int) -> list[ClassSummary]:
+    """Every class that an image can be given, those discovered in `stage` first, then the dropped ones.
+
+    `points` (N, d) are the images in the model's space, in the order of `assigned`.
+    """
+    entries, classes = list(cat.registry_), _Classes(cat, assigned, points, stage)
+    summaries = [classes.summary(place) for place in range(len(entries))]
+    summaries.sort(key=lambda one: (one.kind != "new", -one.images))
+    gone = [entry for entry in cat.registry_.entries if entry.dropped and entry.rows]
+    return summaries + [classes.described(entry, "dropped", 0) for entry in gone]
+
+
+class _Classes:
+    """The living classes, the rows of prototypes that each owns, and the images that each was given."""
+
+    def __init__(self, cat: Happycat, assigned: Sequence[Assignment], points: Tensor, stage: int):
+        self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
+        self.assigned, self.points = assigned, points
+        learned = cat.calm_.state_dict()
+        self.mixture = float(learned["temperature"]), Penalty(*learned["price"].tolist())
+        active = self.registry.active()
+        self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
+        place = {entry.id: i for i, entry in enumerate(self.entries)}
+        self.members: list[list[int]] = [[] for _ in self.entries]
+        for i in sorted(range(len(assigned)), key=lambda i: -assigned[i].probability):
+            if (given := assigned[i].id) is not None:
+                self.members[place[given]].append(i)
+        self.means, self.mean_owner = self._means(cat.likeness_)
+
+    def _means(self, length: float) -> tuple[Tensor, np.ndarray]:
+        """The classes' mean images (M, d), and whose each is (M,).
+
+        Of what was just discovered they are made of its images; a class that was known has few or none here, so they
+        are its prototypes at the `length` that a labelled class's mean has.
+        """
+        just = [i for i, entry in enumerate(self.entries) if self._just_found(entry)]
+        known = np.flatnonzero((self.owner >= 0) & ~np.isin(self.owner, just))
+        filled = [i for i in just if self.members[i]]
+        means = [self.points[self.members[i]].mean(0, keepdim=True) for i in filled]
+        return torch.cat([self.rows[known] * length, *means]), np.concatenate(
+            [self.owner[known], np.array(filled, int)]
+        )
+
+    def _just_found(self, entry: ClassEntry) -> bool:
+        return entry.stage == self.stage and self.stage > 0
+
+    def summary(self, place: int) -> ClassSummary:
+        entry, members = self.entries[place], self.members[place]
+        kind: Kind = "new" if self._just_found(entry) else "found" if entry.stage else "labelled"
+        confidence = float(np.mean([self.assigned[i].probability for i in members])) if members else None
+        return self.described(
+            entry,
+            kind,
+            len(members),
+            confidence=confidence,
+            purity=self._purity(place),
+            nearest=self._nearest(place),
+            typical=tuple(members[:TYPICAL]),
+            doubtful=tuple(members[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(members) > TYPICAL else (),
+        )
+
+    def described(self, entry: ClassEntry, kind: Kind, images: int, **more: Any) -> ClassSummary:
+        return ClassSummary(
+            id=entry.id,
+            label=str(self.registry.label(entry)),
+            name=None if entry.name is None else str(entry.name),
+            kind=kind,
+            stage=entry.stage,
+            images=images,
+            total=self.registry.images(entry),
+            **more,
+        )
+
+    def _purity(self, place: int) -> float | None:
+        """The purity; of a class that a person merged, the mean over what it was made of, as that was on purpose."""
+        images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
+        nearest = (images @ self.rows[self.owner == place].T).argmax(1)
+        parts = [images[nearest == row] for row in nearest.unique()]
+        judged = [(len(part), value) for part in parts if (value := purity(part, others, *self.mixture)) is not None]
+        return sum(n * value for n, value in judged) / sum(n for n, _ in judged) if judged else None
+
+    def _nearest(self, place: int) -> tuple[tuple[int, str, float], ...]:
+        """The known classes that resemble a class most, by the cosine of their prototypes."""
+        cosines = (self.rows[self.owner == place] @ self.rows.T).amax(0)
+        near = [
+            (other.id, str(self.registry.label(other)), float(cosines[self.owner == i].max()))
+            for i, other in enumerate(self.entries)
+            if i != place and not self._just_found(other)
+        ]
+        return tuple(sorted(near, key=lambda one: -one[2])[:NEAREST])
