@@ -156,8 +156,8 @@ def served(tmp_path, trunk, pictures, kind):
 def test_an_epoch_serves_every_image_at_most_once_in_full_batches(tmp_path, trunk, pictures, kind):
     data = served(tmp_path, trunk, pictures, kind)
     batches = list(data.batches(4, torch.Generator().manual_seed(0)))
-    assert [len(batch.index) for batch in batches] == [4, 4]
-    assert len({int(i) for batch in batches for i in batch.index}) == 8
+    assert [len(batch.images) for batch in batches] == [4, 4]
+    assert len({int(i) for batch in batches for i in batch.images}) == 8
     assert all(batch.tokens.normalised.shape == (8, 5, 24) for batch in batches)
 
 
@@ -167,7 +167,7 @@ def test_the_two_views_differ_and_the_epochs_do_too(tmp_path, trunk, pictures, k
     first, second = (next(iter(data.batches(11, generator))) for _ in range(2))
     one, two = first.tokens.normalised.chunk(2)
     assert not torch.equal(one, two)
-    back = torch.argsort(first.index), torch.argsort(second.index)
+    back = torch.argsort(first.images), torch.argsort(second.images)
     assert not torch.equal(one[back[0]], second.tokens.normalised[:11][back[1]])
 
 

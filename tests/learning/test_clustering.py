@@ -129,6 +129,11 @@ def test_anchored_kmeans_by_hand():
     torch.testing.assert_close(anchored(features, anchors, 1, weight=1e9), angles(0, 190))
 
 
+def test_anchored_kmeans_refuses_features_that_are_not_finite():
+    with pytest.raises(InputError, match="k-means of 2 images found no centres"):
+        anchored(torch.full((2, 2), torch.nan, dtype=torch.float64), angles(0), 0)
+
+
 def test_anchored_kmeans_finds_the_new_blobs_and_keeps_the_ids_of_the_old():
     truth = normalize(torch.randn(5, 8, generator=torch.Generator().manual_seed(1)), dim=1)
     centres = anchored(blobs(truth), truth[[3, 1]], 3, restarts=10)

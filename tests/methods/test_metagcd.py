@@ -82,7 +82,9 @@ def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) 
             for p, v in zip(trained(there), velocity, strict=True):
                 p.data.sub_(config.rate * v)
     batch = next(labelled.batches(len(stage.judges), generator, stage.judges))
-    return torch.autograd.grad(sum(there.supervised_loss(batch, labelled.labels[batch.index]).values()), trained(there))
+    return torch.autograd.grad(
+        sum(there.supervised_loss(batch, labelled.labels[batch.images]).values()), trained(there)
+    )
 
 
 def test_the_outer_step_is_the_first_order_gradient():

@@ -31,7 +31,9 @@ def test_only_the_old_columns_are_distilled(monkeypatch):
     """−λ mean Σ softmax(a/T) log softmax(b/T): a the previous model's cosines/τ_p, b ours of the old classes."""
     method, _, unlabelled = after_stage_0("simgcd_lwf", lwf_weight=3.0, lwf_temperature=4.0)
     given = []
-    monkeypatch.setattr(SimGCD, "discover", lambda self, images, number, training, also: iter(given.append(also) or ()))
+    monkeypatch.setattr(
+        SimGCD, "learn_stage", lambda self, images, number, training, also: iter(given.append(also) or ())
+    )
     before = copy.deepcopy(method)
     list(method.discover(unlabelled, NUM_NEW, training()))
     for parameter in method.parameters():

@@ -36,7 +36,7 @@ def test_the_terms_of_stage_0_and_of_a_stage():
 def test_the_losses_by_hand():
     method, labelled, _ = after_stage_0("vanilla_gcd", supervised_share=0.2)
     batch = next(labelled.batches(8, torch.Generator().manual_seed(0)))
-    h, labels = method.projector(method.tail(batch.tokens)), labelled.labels[batch.index]
+    h, labels = method.projector(method.tail(batch.tokens)), labelled.labels[batch.images]
     supervised, contrast = losses.supervised_contrast(h[:8], h[8:], labels, 0.07), losses.info_nce(h[:8], h[8:], 1.0)
     found = method.supervised_loss(batch, labels)
     torch.testing.assert_close(found["supervised contrast"], 0.2 * supervised)

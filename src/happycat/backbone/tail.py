@@ -64,6 +64,9 @@ class Tail(nn.Module):
         return out if b_v is None else out + b_v
 
 
+TailInput = Tokens | Tensor  # tokens for a `Tail`, features for `Vectors`
+
+
 class Vectors(nn.Module):
     """Stands for the tail where features are given as they are: (B, D) → (B, D)."""
 

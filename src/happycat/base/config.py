@@ -11,9 +11,14 @@ Value = TypeVar("Value")
 Word = TypeVar("Word", bound="str | None")
 
 
+def described(text: str, low: float | None = None, high: float | None = None) -> dict[str, object]:
+    """The metadata of a field: its help text and, for a number, its range."""
+    return {"help": text, "low": low, "high": high}
+
+
 def setting(default: Value, text: str, low: float | None = None, high: float | None = None) -> Value:
     """A value with its help text and, for a number, its range."""
-    return field(default=default, metadata={"help": text, "low": low, "high": high})
+    return field(default=default, metadata=described(text, low, high))
 
 
 def choice(default: Word, choices: tuple[str, ...], text: str) -> Word:

@@ -17,9 +17,10 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from happycat.base.disk import storage_errors, write_text
 from happycat.base.errors import InputError
@@ -57,12 +58,22 @@ def check_logs(names: Sequence[str]) -> None:
             raise InputError(f"the {name} log needs the package {name}, which is missing: pip install happycat[{name}]")
 
 
+class Log(Protocol):
+    """Where a run is written to, an epoch and a stage at a time."""
+
+    def epoch(self, step: int, line: dict) -> None: ...
+
+    def stage(self, stage: int, scores: dict) -> None: ...
+
+    def close(self, failed: bool) -> None: ...
+
+
 class Logs:
     """The logs of one run, told of each epoch and each stage as it ends."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.writers: list[Csv | TensorBoard | WeightsAndBiases] = []
+        self.writers: list[Log] = []
         self._epochs = 0
 
     def epoch(self, line: dict) -> None:
@@ -88,7 +99,7 @@ class Logs:
     def __enter__(self) -> Logs:
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(failed=kind is not None)
 
 
@@ -203,7 +214,7 @@ class WeightsAndBiases:
         self.run.finish(exit_code=int(failed))
 
 
-LOGS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+LOGS: dict[str, Callable[[Path, dict], Log]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
 
 
 def _others(line: dict) -> dict[str, float]:

@@ -188,7 +188,9 @@ class Loop:
     def _test_accuracy(self, stage: int) -> float:
         probabilities, _, targets = self._test(stage)
         num_old = self.split.num_seen(max(0, stage - 1))
-        return clustering_accuracy(targets, probabilities.argmax(1), num_old).all
+        accuracy = clustering_accuracy(targets, probabilities.argmax(1), num_old).all
+        assert accuracy is not None  # `check_split` refuses a class without test images
+        return accuracy
 
     def _finish(self, stage: int, served: Unlabelled) -> None:
         """Score the stage and record all of it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
 
-from happycat.base.config import Checked, setting
+from happycat.base.config import Checked, described, setting
 from happycat.base.disk import read_json, write_json
 from happycat.base.errors import InputError
 from happycat.images.pictures import Images, Pictures, Subset
@@ -26,7 +26,7 @@ class Protocol(Checked):
     `overlap=False` serves no image twice and shares out what is left over the remaining stages.
     """
 
-    base_classes: int = setting(MISSING, "how many classes are labelled", 2)
+    base_classes: int = field(metadata=described("how many classes are labelled", 2))
     stages: int = setting(5, "how many stages follow Stage-0", 1)
     labelled_share: float = setting(0.8, "of a base class's images that are labelled", 0.01, 0.99)
     new_per_class: int | None = setting(None, "images of each new class at its stage", 1)
@@ -85,7 +85,7 @@ def read_order(path: Path) -> tuple[str, ...]:
         raise InputError(f"the class order {path} cannot be read: {error}") from error
 
 
-def default_protocol(images: Images, **changes) -> Protocol:
+def default_protocol(images: Images, **changes: float | None) -> Protocol:
     """The protocol that the data set is usually run with, with some values changed."""
     values = {"base_classes": max(2, len(images.classes) // 2), **images.protocol}
     values.update({name: value for name, value in changes.items() if value is not None})
@@ -125,7 +125,7 @@ def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str 
     return Split(images.name, protocol, tuple(names), labelled, tuple(stages), test)
 
 
-def _class_order(images: Images, protocol: Protocol, order) -> list[str]:
+def _class_order(images: Images, protocol: Protocol, order: tuple[str, ...] | str | None) -> list[str]:
     if order is None and images.order is not None:
         return [images.classes[c] for c in images.order]
     if order is None or order == "seed":

@@ -99,12 +99,12 @@ class Record:
     def __enter__(self) -> Record:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Epochs
 
-    def epoch(self, stage: int, number: int, terms: dict[str, float], **more) -> dict:
+    def epoch(self, stage: int, number: int, terms: dict[str, float], **more: float) -> dict:
         """Add a line for an epoch, and return what it holds."""
         line = {"stage": stage, "epoch": number, "loss": sum(terms.values()), "terms": terms, **more}
         with storage_errors(self.folder), open(self.folder / "epochs.jsonl", "a") as file:
@@ -272,6 +272,6 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _short(value) -> str:
+def _short(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) < 80 else text[:77] + "…"

@@ -197,9 +197,8 @@ def the_split(request: Request, data: Images) -> Split:
     if request.split is not None:
         return Split.read(request.split)
     protocol: Protocol = default_protocol(data, **request.protocol_values)
-    order = request.class_order
-    if order not in (None, "seed"):
-        order = read_order(Path(order))
+    asked = request.class_order
+    order = asked if asked is None or asked == "seed" else read_order(Path(asked))
     return make_split(data, protocol, order)
 
 

@@ -195,7 +195,7 @@ def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float
     side = trunk.image_size
     views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
 
-    def steps():
+    def steps() -> Iterator[int]:
         with torch.inference_mode():
             while True:
                 trunk(views.to(trunk.device)).cls.sum().item()
@@ -217,7 +217,7 @@ def _matmul_flops(trunk: Trunk, seconds: float) -> float:
     a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.device)
     layer = cast(Mlp, cast(Block, trunk.model.blocks[0]).mlp).fc1.weight.detach().to(a)
 
-    def steps():
+    def steps() -> Iterator[int]:
         while True:
             nn.functional.linear(a, layer)[0, 0].item()
             yield 2 * len(a) * layer.numel()
@@ -234,7 +234,7 @@ def _loader_speed(plan: ViewPlan, seconds: float) -> float:
             coarse.resize((500, 375), Image.Resampling.BICUBIC).save(Path(folder) / key)
         dataset = ViewDataset(FilePictures(Path(folder), keys), plan, ("1", "2"))
 
-        def steps():
+        def steps() -> Iterator[int]:
             while True:
                 for views in view_loader(dataset, [[i] for i in range(len(keys))], workers=0):
                     yield views.shape[1]

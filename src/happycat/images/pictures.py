@@ -143,7 +143,7 @@ class Images:
     crop_share: float = CROP_SHARE
     skipped: tuple[tuple[str, str], ...] = ()  # files that are left out: path and reason
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for what, pictures, labels in (
             ("train", self.train, self.train_labels),
             ("test", self.test, self.test_labels),

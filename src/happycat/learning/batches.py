@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from happycat.backbone.store import TokenStore
+from happycat.backbone.tail import TailInput
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.base.errors import InputError
@@ -27,9 +28,36 @@ def view_names(random_views: int) -> tuple[str, ...]:
 class Batch(NamedTuple):
     """Two views of B images. `tokens` has 2B rows: the first view of each image, then the second of each."""
 
-    index: Tensor  # (B,) which images
+    images: Tensor  # (B,) which images
     tokens: Tokens
     slots: Tensor | None  # (2B,) which stored views; None when the views are fresh
+
+
+class Views(Protocol):
+    """Views of images, as whatever a tail takes."""
+
+    def __len__(self) -> int:
+        """How many images there are."""
+
+    def trained(self) -> dict[str, nn.Module]:
+        """What Stage-0 trains along with the method."""
+
+    def centre(self) -> Iterator[TailInput]:
+        """The centre view of every image, in batches."""
+
+    def every(self, function: Callable[[TailInput], Tensor], random_views: int) -> Tensor:
+        """`function` (N, V, …) of the centre view and of so many random ones."""
+
+
+@runtime_checkable
+class TokenViews(Views, Protocol):
+    """Views that a tail can be tuned on."""
+
+    def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
+        """Two random views of the images, a batch for each of the `orders`."""
+
+    def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
+        """`function` of a batch's views, without gradient."""
 
 
 class StoredViews:
@@ -75,7 +103,12 @@ class StoredViews:
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, computed once for every stored view."""
         table = self._table(function, torch.arange(1, self.num_views + 1))
-        return lambda batch: table[batch.index.repeat(2), batch.slots - 1]
+
+        def looked_up(batch: Batch) -> Tensor:
+            assert batch.slots is not None  # only fresh views have none
+            return table[batch.images.repeat(2), batch.slots - 1]
+
+        return looked_up
 
     def every(self, function: Callable[[Tokens], Tensor], random_views: int) -> Tensor:
         """`function` (N, V, …) of the centre view and of so many random ones, or as many as are stored."""
@@ -113,7 +146,7 @@ class FreshViews:
         for views in self._load(("centre",), torch.arange(len(self)).split(EVALUATION_BATCH)):
             yield self.trunk(views.flatten(0, 1))
 
-    def _load(self, names: tuple[str, ...], orders) -> Iterator[Tensor]:
+    def _load(self, names: tuple[str, ...], orders: Iterable[Tensor]) -> Iterator[Tensor]:
         dataset = ViewDataset(self.pictures, self.plan, names)
         for views in view_loader(dataset, [order.tolist() for order in orders], self.workers):
             yield views.to(self.device, non_blocking=True)
@@ -164,14 +197,14 @@ class VectorViews:
 
 
 @torch.no_grad()
-def _without_gradient(function, tokens: Tokens) -> Tensor:
+def _without_gradient(function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
     return function(tokens)
 
 
 class Unlabelled:
     """Images that nobody has labelled: their views, and nothing else."""
 
-    def __init__(self, views: StoredViews | FreshViews | VectorViews):
+    def __init__(self, views: Views):
         self.views = views
 
     def __len__(self) -> int:
@@ -189,9 +222,9 @@ class Unlabelled:
         return self.tokens.frozen(function)
 
     @property
-    def tokens(self) -> StoredViews | FreshViews:
+    def tokens(self) -> TokenViews:
         """The views as tokens, for a method that tunes the tail."""
-        if isinstance(self.views, VectorViews):
+        if not isinstance(self.views, TokenViews):
             raise InputError("features cannot be trained on; give images, or a method that needs features only")
         return self.views
 
@@ -199,7 +232,7 @@ class Unlabelled:
 class Labelled(Unlabelled):
     """Images with their class ids, `labels` (N,)."""
 
-    def __init__(self, views: StoredViews | FreshViews | VectorViews, labels: Tensor):
+    def __init__(self, views: Views, labels: Tensor):
         super().__init__(views)
         self.labels = labels
 

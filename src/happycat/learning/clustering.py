@@ -75,6 +75,8 @@ def anchored_kmeans(
             centres = torch.where(empty[:, None], centres, normalize(sums, dim=-1))
         if (inertia := float((1 - cosines).sum())) < least:
             best, least = centres, inertia
+    if best is None:
+        raise InputError(f"k-means of {len(features)} images found no centres; give features that are finite numbers")
     return best
 
 

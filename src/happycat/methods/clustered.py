@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.tail import TailInput
 from happycat.base.config import setting
 from happycat.learning.batches import Unlabelled
 from happycat.learning.clustering import kept_ids, kmeans
@@ -42,6 +42,6 @@ class Clustered(Method):
         nearest = (features @ centres.T).argmax(1)
         self.memory.replace(centres, nearest.bincount(minlength=len(centres)))
 
-    def logits(self, tokens: Tokens) -> Tensor:
+    def logits(self, tokens: TailInput) -> Tensor:
         cosines = normalize(self.tail(tokens), dim=-1) @ self.memory.prototypes.T
         return cosines / self.config.prediction_temperature

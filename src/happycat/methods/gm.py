@@ -92,7 +92,7 @@ class GM(Parametric):
         before = unlabelled.frozen(static)
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
-            features, chosen = self.tail(batch.tokens), novel[batch.index]
+            features, chosen = self.tail(batch.tokens), novel[batch.images]
             h, h2 = projector(features).chunk(2)
             terms = {
                 "contrast": config.contrast_weight * losses.info_nce(h, h2, config.contrast_temperature),
@@ -134,7 +134,7 @@ class GM(Parametric):
 
         def loss(batch: Batch, _: int) -> dict[str, Tensor]:
             features = self.tail(batch.tokens)
-            new, labels = novel[batch.index].repeat(2), found[batch.index].repeat(2)
+            new, labels = novel[batch.images].repeat(2), found[batch.images].repeat(2)
             samples, classes = self.memory.sample(len(features), self.memory.uniform(), training.generator)
             terms = {
                 "prototypes": config.prototype_weight * self.classification(samples, classes),

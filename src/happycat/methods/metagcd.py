@@ -102,11 +102,12 @@ class MetaGCD(VanillaGCD):
         adapted._inner(stage.served, labelled, training)
         size = self.config.batch_size
         batch = next(labelled.batches(min(size, len(stage.judges)), training.generator, stage.judges))
-        terms = adapted.supervised_loss(batch, labelled.labels[batch.index])
+        terms = adapted.supervised_loss(batch, labelled.labels[batch.images])
         theirs = [p for p in adapted.parameters() if p.requires_grad]
         mine = [p for p in self.parameters() if p.requires_grad]
         gradients = torch.autograd.grad(total(terms), theirs)
-        moved = sum((g * p).sum() for g, p in zip(gradients, mine, strict=True))
+        first, *others = ((g * p).sum() for g, p in zip(gradients, mine, strict=True))
+        moved = sum(others, start=first)
         return {**{name: term.detach() for name, term in terms.items()}, "outer step": moved - moved.detach()}
 
     def _inner(self, served: Tensor, labelled: Labelled, training: Training) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from happycat.backbone.tail import Tail, Vectors
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import Checked, choice, setting
 from happycat.learning.batches import Labelled, Unlabelled, Unseen
 from happycat.learning.heads import Projector
@@ -131,11 +130,11 @@ class Method(nn.Module):
         """One continual stage: find `num_new` classes among the images, keep the old ones."""
         raise NotImplementedError
 
-    def logits(self, tokens: Tokens) -> Tensor:
+    def logits(self, tokens: TailInput) -> Tensor:
         """What the probabilities are the softmax of, (B, K)."""
         raise NotImplementedError
 
-    def predict(self, tokens: Tokens) -> Tensor:
+    def predict(self, tokens: TailInput) -> Tensor:
         """Class probabilities (B, K) of centre views; changes nothing, not even a random state."""
         return self.logits(tokens).softmax(1)
 

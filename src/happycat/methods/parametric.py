@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.tail import Tail, TailInput
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Labelled, Unlabelled
@@ -66,7 +65,7 @@ class Parametric(Method):
             {"method": self, "projector": projector, **labelled.views.trained()},
             self.config.base_schedule(),
             lambda: labelled.batches(self.config.batch_size, training.generator),
-            lambda batch, epoch: self._initial_loss(batch, labels[batch.index], projector, epoch),
+            lambda batch, epoch: self._initial_loss(batch, labels[batch.images], projector, epoch),
         )
         features = self.features(labelled)
         self.memory.learn(features, labels, self.head.weight.detach())
@@ -99,11 +98,11 @@ class Parametric(Method):
         progress = min(1.0, epoch / max(1, config.base_teacher_epochs - 1))
         return config.base_teacher_start + progress * (config.base_teacher_end - config.base_teacher_start)
 
-    def cosines(self, tokens: Tokens) -> Tensor:
+    def cosines(self, tokens: TailInput) -> Tensor:
         """Of the features with every class's row, (B, K)."""
         return self.head(self.tail(tokens))
 
-    def logits(self, tokens: Tokens) -> Tensor:
+    def logits(self, tokens: TailInput) -> Tensor:
         return self.cosines(tokens) / self.config.prediction_temperature
 
     # What the methods' own stages are made of

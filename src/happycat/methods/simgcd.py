@@ -34,7 +34,10 @@ class SimGCD(Parametric):
 
     config: SimGCDConfig
 
-    def discover(
+    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
+        yield from self.learn_stage(unlabelled, num_new, training)
+
+    def learn_stage(
         self,
         unlabelled: Unlabelled,
         num_new: int,

@@ -41,4 +41,4 @@ class SimGCDLwF(SimGCD):
             scale = config.prediction_temperature * config.lwf_temperature
             return {"lwf": config.lwf_weight * losses.answer_distillation(now / scale, then / scale)}
 
-        yield from super().discover(unlabelled, num_new, training, lwf)
+        yield from self.learn_stage(unlabelled, num_new, training, lwf)

@@ -53,7 +53,7 @@ class VanillaGCD(Clustered):
             {"method": self, **labelled.views.trained()},
             self.config.base_schedule(),
             lambda: labelled.batches(self.config.batch_size, training.generator),
-            lambda batch, _: self.supervised_loss(batch, labels[batch.index]),
+            lambda batch, _: self.supervised_loss(batch, labels[batch.images]),
         )
         self.learn_labelled(labelled)
 

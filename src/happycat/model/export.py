@@ -7,6 +7,8 @@ import json
 import logging
 import warnings
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,6 +17,10 @@ from torch import Tensor, nn
 from happycat.base.disk import replacing
 from happycat.base.errors import HappycatError, InputError
 from happycat.model.estimator import Happycat
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import InferenceSession
 
 TOLERANCE = 1e-3  # of a probability
 
@@ -74,7 +80,7 @@ def export_onnx(cat: Happycat, path: Path) -> float:
         return _checked(model, runtime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"]))
 
 
-def _packages():
+def _packages() -> tuple[ModuleType, ModuleType]:
     try:
         import onnx
         import onnxruntime
@@ -84,7 +90,7 @@ def _packages():
     return onnx, onnxruntime
 
 
-def _props(model) -> dict[str, str]:
+def _props(model: ModelProto) -> dict[str, str]:
     return {prop.key: prop.value for prop in model.metadata_props}
 
 
@@ -93,7 +99,7 @@ def _sample(size: int, number: int) -> Tensor:
 
 
 @torch.inference_mode()
-def _checked(model: Exported, session) -> float:
+def _checked(model: Exported, session: InferenceSession) -> float:
     """The largest difference between what the file and what we say of pictures; too large a one is an error."""
     images = _sample(model.image_size, 5)
     place, probability = model(images)

@@ -37,6 +37,9 @@ class Cell(NamedTuple):
     paper: float | None = None
 
 
+Row = tuple[tuple[str, ...], tuple[Cell | None, ...]]  # label values, and a cell for each column of numbers
+
+
 class Line(NamedTuple):
     """One printed row. `starts` says that the first label changes here."""
 
@@ -59,12 +62,12 @@ class ResultTable:
     title: str
     labels: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[Cell | None, ...]], ...]
+    rows: tuple[Row, ...]
     better: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     digits: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.labels or not self.columns:
             raise InputError(f"the table {self.title!r} needs at least one label and one column")
         for labels, cells in self.rows:

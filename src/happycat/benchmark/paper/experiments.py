@@ -36,7 +36,7 @@ class Variant:
     paper: dict = field(default_factory=dict)
 
 
-def _methods(names: tuple[str, ...], **more) -> tuple[Variant, ...]:
+def _methods(names: tuple[str, ...], **more: dict) -> tuple[Variant, ...]:
     return tuple(Variant(label=NAMES[name], method=name, paper={"method": name}, **more) for name in names)
 
 

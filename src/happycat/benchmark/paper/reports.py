@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from happycat.benchmark.paper.experiments import HARDNESS, LAMBDAS, Variant, new_shares
 from happycat.benchmark.paper.results import Results, at, mean_of, over_seeds
+from happycat.benchmark.record import Record
 from happycat.report.figures import Panel, Series, bars, lines
-from happycat.report.tables import Cell, ResultTable
+from happycat.report.tables import Cell, ResultTable, Row
 
 GROUPS = ("all", "old", "new")
 
@@ -104,7 +105,7 @@ def averages_report(name: str, title: str, table: str | None = None) -> Callable
                         dataset,
                         variant,
                         mean_of(f"mean_{group}"),
-                        table and results.published(table, group, dataset, **variant.paper),
+                        results.published(table, group, dataset, **variant.paper) if table else None,
                     )
                     for group in GROUPS
                 ]
@@ -145,7 +146,7 @@ def unknown_k_report(results: Results) -> Report:
     return Report({**averages.tables, "unknown-k-estimates": estimated}, averages.draw)
 
 
-def _found(record, stage: int) -> float:
+def _found(record: Record, stage: int) -> float:
     return float(sum(c["stage"] == stage for c in record.model(stage)["classes"]))
 
 
@@ -280,7 +281,8 @@ def lambdas_report(results: Results) -> Report:
 def prior_report(results: Results) -> Report:
     """All, Old, New and the share of images that went to new classes, stage by stage."""
     stages = range(1, results.num_stages + 1)
-    rows, panels = [], []
+    rows: list[Row] = []
+    panels = []
     for dataset in results.datasets:
         accuracy, ratio = [], []
         for variant in results.variants(dataset):
@@ -305,7 +307,7 @@ def prior_report(results: Results) -> Report:
     return Report({"prior": made}, lambda folder: lines(panels, folder / "prior"))
 
 
-def predicted_new_share(record, stage: int) -> float:
+def predicted_new_share(record: Record, stage: int) -> float:
     """Per cent of a stage's images that were given a class found at that stage."""
     new = {c["id"] for c in record.model(stage)["classes"] if c["stage"] == stage}
     assigned = record.assigned(stage)

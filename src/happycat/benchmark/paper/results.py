@@ -56,10 +56,10 @@ class Results:
         """Mean and standard deviation over seeds of a figure that a run's stage scores give."""
         return over_seeds([figure(r.stage_scores()) for r in self.records(dataset, variant)], paper)
 
-    def published(self, table: str, metric: str, dataset: str, **where) -> float | None:
+    def published(self, table: str, metric: str, dataset: str, **where: object) -> float | None:
         return published(table, metric, dataset=self.paper_names[dataset], **where)
 
-    def published_mean(self, table: str, metric: str, dataset: str, **where) -> float | None:
+    def published_mean(self, table: str, metric: str, dataset: str, **where: object) -> float | None:
         return mean_over_stages(table, metric, dataset=self.paper_names[dataset], **where)
 
 

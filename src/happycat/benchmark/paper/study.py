@@ -36,6 +36,7 @@ from happycat.benchmark.setup import (
 from happycat.benchmark.speed import quick_rates
 from happycat.images import datasets as images
 from happycat.methods import METHODS, MethodConfig
+from happycat.methods.method import TrainedConfig
 from happycat.methods.parametric import ParametricConfig
 
 FIRST = {"parametric": "happy", "contrastive": "vanilla_gcd"}  # the method that trains Stage-0 for its family
@@ -117,13 +118,14 @@ class Job:
         """Views that are still to be trained on: two of each image and epoch."""
         if not METHODS[self.request.method][0].trains:
             return 0
-        total = 0
+        config, total = self.config, 0
+        assert isinstance(config, TrainedConfig)  # what is trained has epochs
         for stage in range(self.done(), self.num_stages):
             if stage == 0 and self.request.start:
                 continue
             served = self.split.stages[stage - 1]["images"] if stage else self.split.labelled
-            number = sum(map(len, served.values())) // self.config.batch_size * self.config.batch_size
-            total += 2 * number * (self.config.epochs if stage else self.config.base_epochs)
+            number = sum(map(len, served.values())) // config.batch_size * config.batch_size
+            total += 2 * number * (config.epochs if stage else config.base_epochs)
         return total
 
     def missing_views(self) -> int:
@@ -311,5 +313,5 @@ def _longest(jobs: list[Job]) -> list[Job]:
     return list(longest.values())
 
 
-def _short(value) -> str:
+def _short(value: object) -> str:
     return "given" if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value).lower()

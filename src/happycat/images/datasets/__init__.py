@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -70,7 +70,7 @@ def load(name: str, root: Path | str | None = None, **options: Any) -> Images:
         raise InputError(f"{name} cannot be read ({error}); check that the files are complete") from error
 
 
-def _names(names) -> str:
+def _names(names: Iterable[str]) -> str:
     """The names in one line."""
     return ", ".join(names) or "none"
 

@@ -6,11 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from happycat.base.errors import InputError
 from happycat.images.decoding import shown
+
+Made = TypeVar("Made")
 
 SUFFIXES = frozenset(
     {
@@ -104,7 +107,9 @@ def distinct(names: Sequence[str], ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if times[name] == 1 else f"{name} ({id})" for name, id in zip(names, ids, strict=True))
 
 
-def from_torchvision(dataset: Callable, what: str, root: Path | str, download: bool, **options):
+def from_torchvision(
+    dataset: Callable[..., Made], what: str, root: Path | str, download: bool, **options: bool
+) -> Made:
     """The torchvision data set, its many errors turned into one line each."""
     try:
         return dataset(str(Path(root).expanduser()), download=download, **options)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from happycat.base.errors import InputError
 from happycat.images.datasets.archive import check_count, check_present, numbers, rows, unpacked
 from happycat.images.pictures import FilePictures, Images
@@ -37,15 +39,19 @@ def load(root: Path | str) -> Images:
     label = _by_image(folder / "image_class_labels.txt", keys)
     is_train = _by_image(folder / "train_test_split.txt", keys)
     check_present(folder, list(keys.values()))
-    parts = {}
+    pictures: dict[str, FilePictures] = {}
+    labels: dict[str, np.ndarray] = {}
     for part, flag in (("train", "1"), ("test", "0")):
         chosen = [number for number in keys if is_train[number] == flag]
-        labels = numbers((label[number] for number in chosen), folder / "image_class_labels.txt") - 1
-        parts |= {part: FilePictures(folder, [keys[number] for number in chosen]), f"{part}_labels": labels}
+        pictures[part] = FilePictures(folder, [keys[number] for number in chosen])
+        labels[part] = numbers((label[number] for number in chosen), folder / "image_class_labels.txt") - 1
     return Images(
         name="cub",
         classes=tuple(name.split(".", 1)[-1].replace("_", " ") for name in classes),
-        **parts,
+        train=pictures["train"],
+        train_labels=labels["train"],
+        test=pictures["test"],
+        test_labels=labels["test"],
         protocol={
             "base_classes": 100,
             "stages": 5,

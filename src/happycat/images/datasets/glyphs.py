@@ -68,7 +68,7 @@ def load(num_classes: int = 20, per_class: int = 60, seed: int = 0, size: int = 
 def _part(part: str, num_classes: int, each: int, seed: int, size: int) -> tuple[ArrayPictures, np.ndarray]:
     """The pictures of one part, class by class, and their labels, (num_classes · each,)."""
     pixels = np.empty((num_classes * each, size, size), dtype=np.uint8)
-    keys = []
+    keys: list[str] = []
     stream = ("train", "test").index(part)
     for label, character in enumerate(CHARACTERS[:num_classes]):
         for i in range(each):

@@ -132,7 +132,9 @@ class Calibration:
             points = space(episode.served[enough(episode.classes)])
             mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
             predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
-            total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+            right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+            assert right is not None  # there are judging images
+            total += right
         return total / len(self.episodes)
 
     def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
@@ -143,7 +145,7 @@ class Calibration:
             points, new = space(episode.served), episode.classes >= episode.num_old
             place = torch.arange(len(points), device=points.device)
 
-            def steps(which: Tensor, most: int, i=i, points=points, old=old) -> list[Step]:
+            def steps(which: Tensor, most: int, i: int = i, points: Tensor = points, old: Tensor = old) -> list[Step]:
                 search = self._search(i, points[which], old, temperature)
                 return follow(search, GROWTH_MOVES, min(most, len(search.points) - 1))
 

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.backbone.tail import Tail, Vectors
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import setting
 from happycat.learning.batches import Labelled, Unlabelled, Unseen, draw_held_out
 from happycat.learning.memory import class_means
@@ -142,7 +141,7 @@ class Calm(Method):
         means, counts = class_means(points, predicted - self.num_classes, anywhere)
         self.memory.replace(torch.cat([self.memory.prototypes, means]), torch.cat([self.memory.counts, counts]))
 
-    def logits(self, tokens: Tokens) -> Tensor:
+    def logits(self, tokens: TailInput) -> Tensor:
         points = self.space(normalize(self.tail(tokens), dim=-1))
         return points @ self.memory.prototypes.T / self.softmax_temperature
 
@@ -152,7 +151,7 @@ class Calm(Method):
         thresholds = self.rejection_threshold.expand(self.num_classes)
         return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, thresholds)
 
-    def predict(self, tokens: Tokens) -> Tensor:
+    def predict(self, tokens: TailInput) -> Tensor:
         return self.rule()(self.space(normalize(self.tail(tokens), dim=-1))).probabilities
 
     def points(self, unlabelled: Unlabelled) -> Tensor:

@@ -52,15 +52,17 @@ class Search:
         EM alone ends where it began to: two classes under one centre, or one under two. After each restart,
         `moves` times a component is taken out and set down where the points are explained worst.
         """
-        number, best = self.num_old + num_new, None
+        number = self.num_old + num_new
         shares = torch.full((number,), 1 / number, device=self.points.device)
-        for _ in range(restarts):
-            mixture = self.maximise(self.seeded(self.old[:0], num_new), shares)
-            for _ in range(moves if num_new else 0):
-                mixture = self.moved(mixture)
-            if best is None or mixture.score > best.score:
-                best = mixture
-        return best
+
+        def restarted() -> Iterator[Mixture]:
+            for _ in range(restarts):
+                mixture = self.maximise(self.seeded(self.old[:0], num_new), shares)
+                for _ in range(moves if num_new else 0):
+                    mixture = self.moved(mixture)
+                yield mixture
+
+        return max(restarted(), key=lambda mixture: mixture.score)
 
     def growing(self, moves: int) -> Iterator[Mixture]:
         """Mixtures with 0, 1, 2, … new components, each grown from the one before and improved by a few moves."""
