@@ -190,11 +190,11 @@ def tree() -> str:
 
 def _folder(folder: Path, name: str) -> str:
     """A folder's heading, what it is for, and its files."""
-    about = _first_line(folder / "__init__.py")
+    purpose = _first_line(folder / "__init__.py")
     files = sorted(path for path in folder.iterdir() if path.suffix in KINDS and path.name != "__init__.py")
     link = "../" + folder.relative_to(DOCS.parent).as_posix()
     lines = [f"- [`{path.name}`]({link}/{path.name}){_colon(_first_line(path))}" for path in files]
-    return "\n".join([f"### [`{name}/`]({link})", "", about, "", *lines])
+    return "\n".join([f"### [`{name}/`]({link})", "", purpose, "", *lines])
 
 
 def _first_line(path: Path) -> str:

@@ -194,7 +194,9 @@ def test_one_class_only(say, tmp_path):
 def test_a_stage_smaller_than_a_batch(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     mistake(
-        say("bench", "happy", root, "--base-classes", 2, "--backbone", "scratch_vit"), "batch of 128", "--batch-size"
+        say("bench", "happy", root, "--base-classes", 2, "--backbone", "scratch_vit"),
+        "batch of 128",
+        "use a batch size of",
     )
     assert not Path("runs").exists()
 

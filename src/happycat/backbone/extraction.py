@@ -113,7 +113,7 @@ class FeatureExtractor:
         advance: Advance = nobody,
         cache_dir: Path | None = None,
     ) -> Tensor:
-        """Features (N, V, D) of so many views of each picture; `advance(n)` is told of every n pictures that are done.
+        """Features (N, V, D) of so many views of each picture; `advance(n)` is called for every n pictures done.
 
         They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
         in the folder `cache_dir`, if there is one, and taken from there the next time.

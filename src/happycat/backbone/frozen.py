@@ -1,4 +1,4 @@
-"""What every frozen network has in common: its name, image size, pixel normalisation, precision and fingerprints."""
+"""Base class of frozen networks: name, image size, pixel normalisation, precision and fingerprints."""
 
 from __future__ import annotations
 

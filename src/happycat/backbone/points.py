@@ -1,4 +1,4 @@
-"""Append-only files with checksummed points: what is before a point survives a kill and is verified when read back."""
+"""Append-only files with checksummed checkpoints: what lies before one survives a kill and is verified when read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of a backbone: timm's from the hub or from a file, checked before they are used."""
+"""Pretrained weights of a backbone: timm's from the hub or from a file, checked before they are used."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def _fetched(name: str, image_size: int | None) -> nn.Module:
 
 def _size(name: str, image_size: int | None) -> dict[str, Any]:
     """The argument that sets the image size; a model that takes any, such as a CNN, has none."""
-    about = timm.get_pretrained_cfg(name)
-    free = about is not None and not about.fixed_input_size
+    published = timm.get_pretrained_cfg(name)
+    free = published is not None and not published.fixed_input_size
     return {} if image_size is None or free else {"img_size": image_size}
 
 

@@ -1,4 +1,4 @@
-"""Writing so that nothing is ever half there: a temporary name, fsync, rename."""
+"""Atomic file writes and file locks: a temporary name, fsync, rename, so that no file is ever half-written."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def _myself() -> dict[str, str | int]:
 def _holder(path: Path) -> str:
     """Who holds a lock, in words."""
     try:
-        told = json.loads(Path(path).read_text("utf-8"))
-        words = {key: "".join(c if c.isprintable() else "?" for c in str(told[key])) for key in _myself()}
+        content = json.loads(Path(path).read_text("utf-8"))
+        words = {key: "".join(c if c.isprintable() else "?" for c in str(content[key])) for key in _myself()}
     except (OSError, ValueError, KeyError, TypeError):  # it has just begun or ended, or the system does not show it
         return "another process"
     return "process {process} of {user} on {host} ({command}) since {since}".format_map(words)

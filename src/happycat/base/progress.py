@@ -1,4 +1,4 @@
-"""Progress of a long computation: what it tells whoever waits for it."""
+"""Progress reporting for long computations: steps with a number of parts, and messages; silent by default."""
 
 from __future__ import annotations
 

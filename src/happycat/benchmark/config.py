@@ -1,4 +1,4 @@
-"""`LoopConfig`: how a run goes about it."""
+"""Run configuration, `LoopConfig`: random seed, views, token cache, number of new classes, epoch selection, logging."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LoopConfig(Checked):
     view_seed: int = setting(0, "of the views' crops", 0)
     fresh_views: bool = setting(False, "new crops each epoch, through the trunk, instead of stored tokens")
     cache_gb: float = setting(20.0, "most gigabytes of tokens a stage may store; fewer views are stored if need be", 0)
-    until: int | None = setting(None, "the stage to stop after; --resume goes on from there [the last]", 0)
-    num_new: str = choice("known", COUNTERS, "how many new classes a stage has, told or estimated")
+    until: int | None = setting(None, "the stage to stop after; a resumed run goes on from there [the last]", 0)
+    num_new: str = choice("known", COUNTERS, "how many new classes a stage has: known beforehand, or estimated")
     most_new: int | None = setting(None, "the most new classes that an estimate may give", 2)
     select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
     tune_tail: bool = setting(False, "tune the tail on the labelled images before a method that tunes nothing")

@@ -221,7 +221,7 @@ def check_split(split: Split, batch_size: int) -> None:
         if number < batch_size:
             raise InputError(
                 f"{name} has {number} images, fewer than a batch of {batch_size}; "
-                f"use --batch-size {number} or less, or give more images"
+                f"use a batch size of {number} or less, or give more images"
             )
     if empty := [name for name in split.classes if not split.test.get(name)]:
         raise InputError(f"{len(empty)} classes have no test image (first: {empty[0]!r}); give each at least one")

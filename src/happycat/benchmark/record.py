@@ -1,4 +1,4 @@
-"""A run on disk: what was asked, a line per epoch, a folder per finished stage, and where to go on.
+"""The run folder: configuration, a line per epoch, a folder per finished stage, and the checkpoint to resume from.
 
 RUN/run.json            method, values, data, seed, versions
     split.json          which images are served when
@@ -43,35 +43,35 @@ class Record:
         self._lock = ExitStack()
 
     @classmethod
-    def open(cls, folder: Path, about: dict, split: Split, resume: bool) -> Record:
+    def open(cls, folder: Path, metadata: dict, split: Split, resume: bool) -> Record:
         """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
         names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
         begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
-        return cls.reopen(folder, about, split) if resume and begun else cls.create(folder, about, split)
+        return cls.reopen(folder, metadata, split) if resume and begun else cls.create(folder, metadata, split)
 
     @classmethod
-    def create(cls, folder: Path, about: dict, split: Split) -> Record:
-        """A new run folder. `about["numbers"]` holds everything that decides the run's numbers."""
+    def create(cls, folder: Path, metadata: dict, split: Split) -> Record:
+        """A new run folder. `metadata["numbers"]` holds everything that decides the run's numbers."""
         record = cls(folder)
         if (record.folder / "run.json").exists():
-            raise InputError(f"{folder} holds a run already; go on with it (--resume) or give another folder (--out)")
+            raise InputError(f"{folder} holds a run already; resume that run, or give another folder")
         with storage_errors(record.folder):
             record.folder.mkdir(parents=True, exist_ok=True)
         record._take_lock()
         split.write(record.folder / "split.json")
-        write_json(record.folder / "run.json", {"format": FORMAT, **about})
+        write_json(record.folder / "run.json", {"format": FORMAT, **metadata})
         return record
 
     @classmethod
-    def reopen(cls, folder: Path, about: dict, split: Split) -> Record:
+    def reopen(cls, folder: Path, metadata: dict, split: Split) -> Record:
         """The run folder of an interrupted run, if it was started with the same values."""
         record = cls(folder)
-        before = record.about()
-        for name, value in json.loads(json.dumps(about["numbers"])).items():
+        before = record.metadata()
+        for name, value in json.loads(json.dumps(metadata["numbers"])).items():
             if before["numbers"].get(name) != value:
                 raise InputError(
                     f"{folder} was started with {name} = {_short(before['numbers'].get(name))}, now it is "
-                    f"{_short(value)}; resume with the same values or give another folder (--out)"
+                    f"{_short(value)}; resume with the same values, or give another folder"
                 )
         if Split.read(record.folder / "split.json") != split:
             raise InputError(f"{folder} was started with another split; resume with the same data and protocol")
@@ -79,16 +79,16 @@ class Record:
         record._clean()
         return record
 
-    def about(self) -> dict:
+    def metadata(self) -> dict:
         if not (self.folder / "run.json").exists():
             raise InputError(f"{self.folder} is not a run folder: it has no run.json")
-        about = read_json(self.folder / "run.json")
-        if about.get("format") != FORMAT:
+        metadata = read_json(self.folder / "run.json")
+        if metadata.get("format") != FORMAT:
             raise InputError(
-                f"{self.folder} is a run of another version (format {about.get('format')}, happycat "
-                f"{about.get('happycat')}); this version reads format {FORMAT}"
+                f"{self.folder} is a run of another version (format {metadata.get('format')}, happycat "
+                f"{metadata.get('happycat')}); this version reads format {FORMAT}"
             )
-        return about
+        return metadata
 
     def _take_lock(self) -> None:
         self._lock.enter_context(locked(self.folder / ".lock", str(self.folder), wait=False))

@@ -1,4 +1,4 @@
-"""From what a person asks for to a loop that is ready to run."""
+"""Setup of a run: from a `Request` (method, data set, backbone, values) to a stage loop that is ready to run."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def prepare(request: Request, progress: Progress) -> Loop:
         start = Record(request.start)
         config = check_start(start, method_class, config, request.method_values, split, parts.trunk, backbone)
         pretraining = check_pretraining(start, pretraining)
-    about = describe(request, config, pretraining, data, parts.trunk, loop, start)
-    record = Record.open(request.out, about, split, request.resume)
+    metadata = run_metadata(request, config, pretraining, data, parts.trunk, loop, start)
+    record = Record.open(request.out, metadata, split, request.resume)
     if data.skipped:
         write_skipped(record.folder / "skipped.csv", data.skipped)
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
@@ -115,7 +115,7 @@ def check_start(
     backbone: BackboneConfig,
 ) -> MethodConfig:
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
-    numbers, folder = start.about()["numbers"], start.folder
+    numbers, folder = start.metadata()["numbers"], start.folder
     other, _ = METHODS[numbers["method"]]
     if other.family != method_class.family or other.rehearses:
         raise InputError(f"{folder} is a run of {numbers['method']}, whose Stage-0 is of another kind")
@@ -139,7 +139,7 @@ def check_start(
 
 def check_pretraining(start: Record, pretraining: ParametricConfig | None) -> ParametricConfig | None:
     """The values that the backbone of the run to start from was trained with, if this run trains one as well."""
-    theirs = start.about()["numbers"].get("pretraining")
+    theirs = start.metadata()["numbers"].get("pretraining")
     if (theirs is None) != (pretraining is None):
         raise InputError(
             f"{start.folder} has a backbone that was trained in another way; start from a run with the same"
@@ -211,7 +211,7 @@ def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:
     return replace(asked, name="scratch_vit" if tiny else "vit_base_patch16_224.dino")
 
 
-def describe(
+def run_metadata(
     request: Request,
     config: MethodConfig,
     pretraining: ParametricConfig | None,

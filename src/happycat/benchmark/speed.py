@@ -1,4 +1,4 @@
-"""How fast one Happy step is: the reference, fresh views, cached tokens; measured in one run."""
+"""Throughput benchmark of a training step of Happy: the reference, fresh views, cached tokens; measured in one run."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from happycat.benchmark.paper.reports import Report
 from happycat.benchmark.paper.study import Setting, Study
 from happycat.benchmark.protocol import Protocol
 from happycat.benchmark.setup import Request
-from happycat.cli.display import Display, tell
+from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     DATA,
@@ -116,7 +116,7 @@ def paper(
         {setting.data.name: paper_dataset or setting.data.name for setting in settings},
     )
     for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
-        tell(line)
+        print_line(line)
     if plan:
         return
     with interruptible("the same command goes on from here"):
@@ -133,7 +133,7 @@ def deliver(made: Report, folder: Path) -> None:
     for table in made.tables.values():
         out.print(table)
     written += made.draw(folder)
-    tell(f"written: {', '.join(str(path) for path in written)}")
+    print_line(f"written: {', '.join(str(path) for path in written)}")
 
 
 def put_away(tokens: Path, keep: bool) -> None:
@@ -142,7 +142,7 @@ def put_away(tokens: Path, keep: bool) -> None:
         delete_stores(tokens)
     elif tokens.exists():
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
-        tell(f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done")
+        print_line(f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done")
 
 
 def chosen_rows(

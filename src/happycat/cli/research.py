@@ -1,4 +1,4 @@
-"""The commands of a researcher: run a method over the stages of a data set, and what belongs to that."""
+"""Commands for research: bench, demo, list, stages, speed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from happycat.benchmark.paper.catalogue import catalogue
 from happycat.benchmark.protocol import Protocol, plan_text
 from happycat.benchmark.setup import Request, prepare, the_split
 from happycat.benchmark.speed import measure_speed, speed_table
-from happycat.cli.display import Display, scores_table, tell
+from happycat.cli.display import Display, print_line, scores_table
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     BACKBONE,
@@ -110,7 +110,7 @@ def demo(
 ) -> None:
     """Learn six handwritten digits with their labels, then discover the other four without.
 
-    Needs no download and no GPU: scikit-learn's bundled digits and a small ViT trained from nothing.
+    Needs no download and no GPU: scikit-learn's bundled digits and a small ViT trained from scratch.
     """
     torch.set_num_threads(1)  # so small a model gains nothing from a second, and waits for it on a busy machine
     run(
@@ -142,7 +142,7 @@ def run(request: Request) -> None:
                 f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
             )
         picture = report.draw_run(loop.record, loop.images, title)
-    tell(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
+    print_line(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
 
 
 def list_() -> None:
@@ -182,7 +182,7 @@ def stages(
     made = the_split(request, data)
     made.write(out_file)
     out.print(plan_text(made))
-    tell(f"written to {out_file}")
+    print_line(f"written to {out_file}")
 
 
 def speed(

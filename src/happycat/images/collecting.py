@@ -56,8 +56,8 @@ def gather_labelled(
 
     With `parts`, such as train and test, the class folders lie in these folders of the source, and the pictures come
     part by part. Each content is kept once, in the part that is named first; one content under two labels is left out
-    altogether. With `keep_duplicates`, every readable file is kept. `advance` is told the number of files, then
-    called with 1 after each.
+    altogether. With `keep_duplicates`, every readable file is kept. `advance` gets the number of files first (its
+    `total`), then it is called with 1 after each.
     """
     source = expanded(source)
     if os.path.isdir(source):
@@ -73,7 +73,7 @@ def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gat
     """The pictures of a folder, of a CSV file with a column path, or of the files and folders in a sequence.
 
     The keys are paths below the folder, paths as in the CSV file, or paths as given in the sequence.
-    `advance` is told the number of files, then called with 1 after each.
+    `advance` gets the number of files first (its `total`), then it is called with 1 after each.
     """
     if isinstance(source, str | Path):
         source = expanded(source)

@@ -1,4 +1,4 @@
-"""What a method is given: images somebody has labelled, or nobody has, as tokens."""
+"""Mini-batches of labelled and of unlabelled images: two views each, from stored tokens, fresh views or features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""k-means and what is made of its centres; which images are novel, which are alike, how many classes there are."""
+"""Clustering: k-means with and without anchors, novelty detection, pairwise similarity, silhouette scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a learned class: its prototype and count, one radius for all; and sampling from it."""
+"""Class memory for prototype replay: a prototype and a count of each class, one radius, and sampling of features."""
 
 from __future__ import annotations
 

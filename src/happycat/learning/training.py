@@ -1,4 +1,4 @@
-"""Optimising for a number of epochs, in a way that can stop and go on between any two of them."""
+"""The training loop over epochs: SGD or AdamW on a cosine schedule, which can stop and resume between two epochs."""
 
 from __future__ import annotations
 

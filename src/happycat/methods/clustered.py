@@ -1,4 +1,4 @@
-"""What the methods without a classifier share: classes are the centres of k-means, an image has the nearest."""
+"""Base class of methods without a classifier: classes are the centres of k-means, an image has the nearest."""
 
 from __future__ import annotations
 

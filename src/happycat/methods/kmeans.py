@@ -1,4 +1,4 @@
-"""k-means on the untouched backbone's features: no learning, no notion of old and new.
+"""k-means on the frozen backbone's features: no learning, no notion of old and new.
 
 Adapted: each stage's clusters are fitted on its own unlabelled images and the test images go to the nearest
 centre (the test images themselves are never clustered). Stage-0 is clustered, too; the labels only name the

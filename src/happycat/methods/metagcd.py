@@ -36,15 +36,15 @@ class MetaGCDConfig(VanillaGCDConfig):
     held_out_share: float = setting(0.3, "of the labelled classes that a task holds out", 0.01, 0.9)
     inner_epochs: int = setting(3, "of a pseudo-stage", 1)
     outer_rate: float = setting(1e-5, "learning rate of the rehearsal's outer steps", 0)
-    query_share: float = setting(0.25, "of the images that the outer step is judged by (the query set)", 0.01, 0.9)
+    query_share: float = setting(0.25, "of the images in the query set, whose loss the outer step minimises", 0.01, 0.9)
     old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
 
 
 class PseudoStage(NamedTuple):
-    """Which images are served without their labels, and which judge what was learned from them."""
+    """Places of the support images, served without their labels, and of the query images of the outer loss."""
 
     served: Tensor
-    judges: Tensor
+    query: Tensor
 
 
 class MetaGCD(VanillaGCD):
@@ -84,16 +84,16 @@ class MetaGCD(VanillaGCD):
         classes = torch.randperm(int(labels.max()) + 1, generator=generator)
         number = min(max(config.task_stages, round(len(classes) * config.held_out_share)), len(classes) - 1)
         held_out, met = classes[:number], classes[number:]
-        judging = torch.rand(len(labels), generator=generator) < config.query_share
+        in_query = torch.rand(len(labels), generator=generator) < config.query_share
         again = torch.rand(len(labels), generator=generator) < config.old_share
         for new in held_out.tensor_split(config.task_stages):
             is_new, is_old = torch.isin(labels, new), torch.isin(labels, met)
             met = torch.cat([met, new])
             stage = PseudoStage(
-                served=(~judging & (is_new | (is_old & again))).nonzero()[:, 0],
-                judges=(judging & (is_new | is_old)).nonzero()[:, 0],
+                served=(~in_query & (is_new | (is_old & again))).nonzero()[:, 0],
+                query=(in_query & (is_new | is_old)).nonzero()[:, 0],
             )
-            if len(new) and len(stage.served) and len(stage.judges):
+            if len(new) and len(stage.served) and len(stage.query):
                 yield stage
 
     def _outer_loss(self, stage: PseudoStage, labelled: Labelled, training: Training) -> dict[str, Tensor]:
@@ -101,7 +101,7 @@ class MetaGCD(VanillaGCD):
         adapted = copy.deepcopy(self)
         adapted._inner(stage.served, labelled, training)
         size = self.config.batch_size
-        batch = next(labelled.batches(min(size, len(stage.judges)), training.generator, stage.judges))
+        batch = next(labelled.batches(min(size, len(stage.query)), training.generator, stage.query))
         terms = adapted.supervised_loss(batch, labelled.labels[batch.index])
         theirs = [p for p in adapted.parameters() if p.requires_grad]
         mine = [p for p in self.parameters() if p.requires_grad]

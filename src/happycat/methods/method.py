@@ -1,4 +1,4 @@
-"""The contract of a method: fit, discover, predict."""
+"""The interface of a method: fit, discover, predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods with a classifier share: Stage-0 and prediction. What a stage does is each one's own."""
+"""Base class of methods with a classifier: Stage-0 and prediction; what a stage does is each method's own."""
 
 from __future__ import annotations
 

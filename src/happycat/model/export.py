@@ -1,4 +1,4 @@
-"""A model as one ONNX file: images in, class and probability out, without torch."""
+"""ONNX export: a model as one file, images in, class and probability out, without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the estimator's verbs come to: a fit's report, a discovery, where an image goes."""
+"""Results of fit, discover and predict: the fit's report, the discovery, and the class of each image."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Discovery:
 
     assigned: list[Assignment]
     new: list[int]  # ids
-    count: Count | None  # None: the number was told
+    count: Count | None  # None: the number was given
     points: Tensor  # (N, d): the images' centre views in the whitened space, which the assignments are made of
     pictures: Pictures
     skipped: list[Skipped] = field(default_factory=list)

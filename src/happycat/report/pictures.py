@@ -1,4 +1,4 @@
-"""Static pictures of a run: accuracy against the stage, and what was discovered.
+"""Static figures of a run: accuracy against the stage, and the discovered classes.
 
 Sizes are inches. Every picture is an explicit `Figure`: pyplot and its global state are not used.
 """

@@ -56,7 +56,7 @@ def ten_stages(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 
 def unknown_k(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
-    """The paper's estimator for the paper's methods; ours beside it, and the number told."""
+    """The paper's estimator for the paper's methods; ours beside it, and the true number."""
     return (
         *_methods(("vanilla_gcd", "metagcd", "happy"), loop={"num_new": "silhouette"}),
         *(

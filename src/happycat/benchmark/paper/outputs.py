@@ -1,4 +1,4 @@
-"""What finished models say about test images, beyond what a run records: confidence, and other distributions."""
+"""Model outputs of finished runs on test images: confidence measures, and test images of another distribution."""
 
 from __future__ import annotations
 

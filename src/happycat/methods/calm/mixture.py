@@ -15,8 +15,8 @@ from torch.nn.functional import normalize
 
 CANDIDATES = 6  # points that are tried for a new centre
 ROUNDS = 60  # of EM at most
-MOVE_ROUNDS = 15  # of EM before a move is judged
-GROWTH_ROUNDS = 4  # of EM before a way to grow is judged
+MOVE_ROUNDS = 15  # of EM before a move is accepted or rejected
+GROWTH_ROUNDS = 4  # of EM before two ways to grow are compared
 TOLERANCE = 1e-5  # of the mean log-density
 
 
