@@ -28,8 +28,8 @@ class BackboneConfig(Checked):
 
     name: str = setting("", "a timm model; one that is tuned is a ViT with a class token")
     weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
-    image_size: int | None = setting(None, "pixels a side of a view [the backbone's]", 1)
-    precision: str | None = choice(None, tuple(PRECISIONS), "arithmetic of the trunk [the fastest]")
+    image_size: int | None = setting(None, "image size: pixels a side of a view [the backbone's]", 1)
+    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [the fastest]")
     device: str = setting("auto", "cpu, cuda, mps or auto")
 
     @property

@@ -56,8 +56,8 @@ def paper(
     only: Annotated[
         list[str] | None, typer.Option(help="only the rows of this method or label; repeat for more")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
-    jobs: Annotated[int, typer.Option(help="how many runs at a time; they share the cores", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="number of random seeds, from --seed on", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="runs at a time; they share the cores", min=1)] = 1,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="where the runs lie; experiments share them")] = Path(
         "runs/paper"
     ),
@@ -66,9 +66,9 @@ def paper(
         bool, typer.Option("--plan", help="only say what would be done and how long it would take")
     ] = False,
     paper_dataset: Annotated[
-        str | None, typer.Option(help="whose numbers of the paper to show beside [the data set's own]")
+        str | None, typer.Option(help="the paper's data set whose numbers are shown beside ours [the same]")
     ] = None,
-    severity: Annotated[int, typer.Option(help="of `corruption`, 1 to 5", min=1, max=5)] = 2,
+    severity: Annotated[int, typer.Option(help="severity of the experiment `corruption`, 1 to 5", min=1, max=5)] = 2,
     own_corruptions: Annotated[
         bool, typer.Option("--own-corruptions", help="make CIFAR-100's corruptions here instead of reading CIFAR-100-C")
     ] = False,

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 WeightsOption = Annotated[
-    Path | None, typer.Option(help="the backbone's weights [those of fit]", rich_help_panel=BACKBONE)
+    Path | None, typer.Option(help="the backbone's weights file [that of fit]", rich_help_panel=BACKBONE)
 ]
-WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0, rich_help_panel=BACKBONE)]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
+]
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -38,15 +40,17 @@ def fit(
     labelled: Annotated[Path, typer.Argument(help="a folder of folders by class, or a CSV file with path and label")],
     model: Annotated[Path, typer.Option("--out", "-o", help="the model file to write")] = Path("model.cat"),
     backbone: Annotated[
-        str, typer.Option(help="a timm ViT (`happycat list`)", rich_help_panel=BACKBONE)
+        str, typer.Option(help="a timm model (`happycat list`)", rich_help_panel=BACKBONE)
     ] = USUAL_BACKBONE,
     weights: FitWeightsOption = None,
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-    mirror: Annotated[bool, typer.Option(help="whether a picture's mirror image is of the same class")] = True,
-    seed: Annotated[int, typer.Option(help="of everything random", min=0)] = 0,
+    mirror: Annotated[
+        bool, typer.Option(help="augment with mirror images: a picture and its mirror image are of one class")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="random seed", min=0)] = 0,
 ) -> None:
     """Learn the classes of labelled images."""
     if model.exists():

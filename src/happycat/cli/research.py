@@ -62,16 +62,15 @@ def bench(
     out_folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="the run folder [runs/METHOD-DATASET]", rich_help_panel=RUN)
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on with an interrupted run", rich_help_panel=RUN)
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="resume an interrupted run", rich_help_panel=RUN)] = False,
     root: RootOption = None,
     option: OptionOption = None,
     download: DownloadOption = False,
     class_order: OrderOption = None,
     split: Annotated[Path | None, typer.Option(help="a split file to run on", rich_help_panel=PROTOCOL)] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="a run whose Stage-0 is taken as this one's", rich_help_panel=RUN)
+        Path | None,
+        typer.Option("--from", help="start from the Stage-0 of another run: its folder", rich_help_panel=RUN),
     ] = None,
     flavour: FlavourOption = "authors",
     backbone: BackboneOption = None,
@@ -105,8 +104,8 @@ def bench(
 
 def demo(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="the run folder")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="the run's seed")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted demo")] = False,
+    seed: Annotated[int, typer.Option(help="random seed of the run")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="resume an interrupted demo")] = False,
 ) -> None:
     """Learn six handwritten digits with their labels, then discover the other four without.
 
@@ -192,7 +191,7 @@ def speed(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
-    seconds: Annotated[float, typer.Option(help="how long to measure each figure at least")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="seconds to measure each figure, at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure training throughput: the reference step, fresh views, cached tokens."""

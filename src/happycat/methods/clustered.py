@@ -18,8 +18,8 @@ from happycat.methods.method import Method, MethodConfig
 class ClusteredConfig(MethodConfig):
     """The values of the clustering and of the probabilities made of it."""
 
-    restarts: int = setting(10, "of k-means; the best is taken", 1)
-    prediction_temperature: float = setting(0.1, "of the softmax over cosines to the centres", 1e-6)
+    restarts: int = setting(10, "restarts of k-means; the best is taken", 1)
+    prediction_temperature: float = setting(0.1, "temperature of the softmax over cosines to the centres", 1e-6)
 
 
 class Clustered(Method):

@@ -30,14 +30,16 @@ class MetaGCDConfig(VanillaGCDConfig):
 
     rate: float = setting(1e-4, "learning rate of later stages", 0)
     neighbour_similarity: float = setting(0.85, "cosine from which two images are neighbours", -1, 1)
-    neighbour_share: float = setting(0.5, "of the neighbours' contrast; the rest is InfoNCE's", 0, 1)
-    tasks: int = setting(10, "of the rehearsal", 1)
+    neighbour_share: float = setting(0.5, "weight of the contrast with neighbours; InfoNCE has the rest", 0, 1)
+    tasks: int = setting(10, "tasks of the rehearsal (meta-training)", 1)
     task_stages: int = setting(3, "pseudo-stages of a task", 1)
-    held_out_share: float = setting(0.3, "of the labelled classes that a task holds out", 0.01, 0.9)
-    inner_epochs: int = setting(3, "of a pseudo-stage", 1)
+    held_out_share: float = setting(0.3, "share of the labelled classes that a task holds out", 0.01, 0.9)
+    inner_epochs: int = setting(3, "epochs of a pseudo-stage", 1)
     outer_rate: float = setting(1e-5, "learning rate of the rehearsal's outer steps", 0)
-    query_share: float = setting(0.25, "of the images in the query set, whose loss the outer step minimises", 0.01, 0.9)
-    old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
+    query_share: float = setting(
+        0.25, "share of the images in the query set, whose loss the outer step minimises", 0.01, 0.9
+    )
+    old_share: float = setting(0.0625, "share of an old class's images that a pseudo-stage serves again", 0, 1)
 
 
 class PseudoStage(NamedTuple):

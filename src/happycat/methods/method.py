@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class MethodConfig(Checked):
     """What every method's values have: a batch size, and a set of values for each flavour."""
 
-    batch_size: int = setting(128, "images a batch", 2)
+    batch_size: int = setting(128, "batch size: images a batch", 2)
 
     @classmethod
     def authors(cls) -> Self:
@@ -51,12 +51,14 @@ class TrainedConfig(MethodConfig):
     momentum: float = setting(0.9, "momentum of SGD", 0, 1)
     weight_decay: float = setting(5e-5, "weight decay of SGD (not on biases and norms)", 0)
 
-    supervised_contrast_temperature: float = setting(0.07, "τ_c of the supervised contrast", 1e-6)
-    contrast_temperature: float = setting(1.0, "τ_c of the self-supervised contrast", 1e-6)
-    supervised_share: float = setting(0.35, "λ0, of the supervised contrast; 1−λ0 is the other's", 0, 1)
+    supervised_contrast_temperature: float = setting(0.07, "τ_c, temperature of the supervised contrast", 1e-6)
+    contrast_temperature: float = setting(1.0, "τ_c, temperature of the self-supervised contrast", 1e-6)
+    supervised_share: float = setting(
+        0.35, "λ0, weight of the supervised contrast; the self-supervised one has 1−λ0", 0, 1
+    )
 
-    projector_hidden: int = setting(2048, "width of the projector", 1)
-    projector_out: int = setting(256, "outputs of the projector", 1)
+    projector_hidden: int = setting(2048, "hidden width of the projector", 1)
+    projector_out: int = setting(256, "output dimensions of the projector", 1)
     projector_prototypes: int = setting(0, "a cosine layer of that many outputs behind the projector; 0: none", 0)
 
     def base_schedule(self) -> Schedule:

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 class ParametricConfig(TrainedConfig):
     """The values of Stage-0 and of the classifier."""
 
-    prediction_temperature: float = setting(0.1, "τ_p, of the classifier's softmax", 1e-6)
-    unit_rows: bool = setting(False, "fresh classifier rows have unit length")
+    prediction_temperature: float = setting(0.1, "τ_p, temperature of the classifier's softmax", 1e-6)
+    unit_rows: bool = setting(False, "initialise classifier rows with unit length")
 
     base_classification_weight: float = setting(0.35, "weight of Stage-0's cross-entropy", 0)
     base_self_training_weight: float = setting(0.65, "weight of Stage-0's self-distillation and entropy term", 0)
     base_entropy_weight: float = setting(1.0, "weight of the entropy term within Stage-0's self-training", 0)
     base_teacher_start: float = setting(0.07, "Stage-0's teacher temperature at first", 1e-6)
     base_teacher_end: float = setting(0.04, "Stage-0's teacher temperature after the warm-up", 1e-6)
-    base_teacher_epochs: int = setting(30, "epochs of that warm-up", 1)
+    base_teacher_epochs: int = setting(30, "epochs of the teacher temperature's warm-up", 1)
 
     @classmethod
     def paper(cls) -> Self:

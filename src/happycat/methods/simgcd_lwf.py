@@ -23,8 +23,8 @@ from happycat.methods.simgcd import SimGCD, SimGCDConfig
 class SimGCDLwFConfig(SimGCDConfig):
     """SimGCD's values and those of the distillation."""
 
-    lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers", 0)
-    lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
+    lwf_weight: float = setting(1.0, "weight of distilling the previous model's outputs for the old classes", 0)
+    lwf_temperature: float = setting(2.0, "temperature of the softmax that is distilled", 1e-6)
 
 
 class SimGCDLwF(SimGCD):

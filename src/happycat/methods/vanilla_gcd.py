@@ -30,8 +30,8 @@ from happycat.methods.method import TrainedConfig
 class VanillaGCDConfig(ClusteredConfig, TrainedConfig):
     """The values of contrastive learning and of the clustering."""
 
-    anchored: bool = setting(False, "hold the old classes' centres near where they were")
-    anchor_images: float = setting(25.0, "how many images an old class's remembered centre counts for", 0)
+    anchored: bool = setting(False, "k-means with anchors: the old classes' centres are held near where they were")
+    anchor_images: float = setting(25.0, "number of images that an anchor counts for", 0)
 
 
 class VanillaGCD(Clustered):

@@ -45,15 +45,17 @@ TEMPERATURES = (0.07, 0.05, 0.1)
 class CalmConfig(MethodConfig):
     """Calm's values; those of None are chosen on held-out classes."""
 
-    dimensions: int | None = setting(None, "of the whitened space, at most [chosen on held-out classes]", 1)
+    dimensions: int | None = setting(None, "dimensions of the whitened space, at most [chosen on held-out classes]", 1)
     shrinkage: float | None = setting(
-        None, "of the within-class covariance towards a sphere [chosen on held-out classes]", 0, 1
+        None, "shrinkage of the within-class covariance towards a sphere [chosen on held-out classes]", 0, 1
     )
-    mixture_temperature: float | None = setting(None, "τ of the mixture [chosen on held-out classes]", 1e-6)
-    restarts: int = setting(2, "of the mixture; the likeliest is taken", 1)
-    moves: int = setting(20, "times that a component may move elsewhere, each restart", 0)
-    episodes: int = setting(5, "of the calibration, each with other held-out classes", 1)
-    held_out_share: float = setting(0.2, "of the labelled classes that an episode holds out", 0.01, 0.9)
+    mixture_temperature: float | None = setting(
+        None, "τ, temperature of the mixture [chosen on held-out classes]", 1e-6
+    )
+    restarts: int = setting(2, "restarts of the mixture; the likeliest is taken", 1)
+    moves: int = setting(20, "moves of a component that are tried in each restart", 0)
+    episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
+    held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
 
 
