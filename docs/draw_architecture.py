@@ -73,8 +73,8 @@ WAYS = (
     ),
     Way(
         "A practitioner: happycat fit, discover, predict",
-        "discover takes 1 to 13; fit learns 7 and calibrates 8 to 10 on held-out classes; predict skips 8 and 9; 14 and 15 "
-        "are a correction.",
+        "discover takes 1 to 13; fit learns 7 and calibrates 8 to 10 on held-out classes; predict skips 8 and 9; "
+        "14 and 15 are a correction.",
         "#a3480b",
         "#fdeee2",
         (

@@ -37,7 +37,7 @@ def batch_of(views: int) -> int:
 
 
 def delete_stores(root: Path) -> None:
-    """Take every store below a folder off the disk, and nothing else that may lie there."""
+    """Delete every store below a folder, and nothing else that may lie there."""
     for recipe in Path(root).glob("*/recipe.json"):
         shutil.rmtree(recipe.parent, ignore_errors=True)
 
@@ -54,12 +54,12 @@ class Store:
         return points.recorded(self.folder)
 
     def delete(self) -> None:
-        """Take it off the disk: a token can be turned back into a picture."""
+        """Delete the store: a token can be turned back into a picture."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """No other process writes to the folder meanwhile."""
+        """Hold the folder's lock: no other process writes to it meanwhile."""
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder / ".lock", str(self.folder), wait=True):
@@ -161,7 +161,7 @@ def _files(said: Tokens) -> dict[str, Tensor]:
 
 @dataclass
 class Waiting:
-    """What the trunk said of the pictures from the `first` on, which wait for the tail; tensors of a row a view."""
+    """Trunk outputs of the pictures from the `first` on that wait for the tail; tensors with a row a view."""
 
     first: int
     rows: tuple[Tensor, ...] = ()

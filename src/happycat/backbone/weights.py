@@ -92,7 +92,7 @@ def _fetched(name: str, image_size: int | None) -> nn.Module:
         raise WeightsError(f"the hub has no weights for {name}; give a file with its weights")
     hub = logging.getLogger("huggingface_hub")
     level = hub.level
-    hub.setLevel(logging.CRITICAL)  # it would tell of every retry; what came of them is said below
+    hub.setLevel(logging.CRITICAL)  # it would log every retry; their outcome is raised below
     try:
         return timm.create_model(name, pretrained=True, num_classes=0, **_size(name, image_size))
     except Exception as error:  # whatever the hub's client raises when it cannot be reached

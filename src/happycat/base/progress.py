@@ -7,28 +7,28 @@ from collections.abc import Callable
 Advance = Callable[..., None]  # advance(steps, total=None, loss=None)
 
 
-def nobody(steps: int, total: int | None = None, loss: float | None = None) -> None:
-    """An `Advance` that tells nobody."""
+def no_progress(steps: int, total: int | None = None, loss: float | None = None) -> None:
+    """An `Advance` that shows nothing."""
 
 
 class Progress:
-    """Progress that nobody watches; the command line shows bars in its place, a program may do what it likes.
+    """Receives the progress of a computation and ignores it; the command line's subclass shows progress bars.
 
     A computation is a sequence of steps: `step` begins one and ends the one before.
     """
 
     def step(self, title: str, total: int | None = None) -> Advance:
         """Begin a step of so many parts; call what it returns with the number of parts that are done."""
-        return nobody
+        return no_progress
 
     def message(self, text: str) -> None:
-        """Say something in one line."""
+        """Show a message of one line."""
 
     def close(self) -> None:
         """End the step that is under way."""
 
     def __deepcopy__(self, memo: dict) -> Progress:
-        """Itself: copies of an estimator are watched by the same."""
+        """Itself: copies of an estimator report to the same progress."""
         return self
 
 

@@ -16,7 +16,7 @@ PACE = ("until", "tokens", "keep_tokens", "workers", "log", "checkpoint_seconds"
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig(Checked):
-    """How a run goes about it. None of this belongs to a method."""
+    """The values of a run that belong to no method."""
 
     seed: int = setting(0, "random seed of training", 0)
     views: int = setting(4, "random views (crops) stored of each image; two are drawn each epoch", 2)

@@ -254,7 +254,7 @@ class Loop:
         data.settle()
 
     def _model_metadata(self, stage: int) -> dict[str, Any]:
-        """The model in words: its classes with their stable ids, its values, its trunk."""
+        """The model's metadata: its classes with their stable ids, its values, its trunk."""
         counts, num_base, trunk = self.method.class_counts(), self.split.num_seen(0), self.data.trunk
         stages = [c["stage"] for c in self.record.model(stage - 1)["classes"]] if stage else []
         stages += [stage] * (self.method.num_classes - len(stages))

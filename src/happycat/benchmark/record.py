@@ -80,6 +80,7 @@ class Record:
         return record
 
     def metadata(self) -> dict:
+        """The metadata of the run (run.json): method, values, data, seed, versions."""
         if not (self.folder / "run.json").exists():
             raise InputError(f"{self.folder} is not a run folder: it has no run.json")
         metadata = read_json(self.folder / "run.json")
@@ -183,7 +184,7 @@ class Record:
         assigned: list[dict],
         predictions: list[dict],
     ) -> None:
-        """Write all of a finished stage at once, `states` being tensors by file; the checkpoint has done its duty."""
+        """Write all of a finished stage at once, `states` being tensors by file; the checkpoint is deleted."""
         folder = self.stage_folder(stage)
         temporary = folder.with_name(f".{stage}.partial")
         with storage_errors(folder):
@@ -227,7 +228,7 @@ class Record:
         write_text(self.folder / "stages.jsonl", "".join(line + "\n" for line in lines))
 
     def model(self, stage: int) -> dict:
-        """The description of the model after a stage."""
+        """The metadata of the model after a stage (model.json)."""
         return read_json(self.stage_folder(stage) / "model.json")
 
     def has_state(self, stage: int, name: str) -> bool:

@@ -37,7 +37,7 @@ from happycat.methods.pretraining import small_vit_config
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to run, on what, with what; everything that has a usual value may be left out."""
+    """A run that is asked for: method, data set, protocol, backbone, folder; what has a default may be left out."""
 
     method: str = "happy"
     flavour: str = "authors"
@@ -220,7 +220,7 @@ def run_metadata(
     loop: LoopConfig,
     start: Record | None,
 ) -> dict[str, Any]:
-    """What goes into run.json; `numbers` is what must not change when a run is resumed."""
+    """The metadata of a run, for run.json; `numbers` is what must not change when a run is resumed."""
     packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
     return {
         "happycat": __version__,

@@ -152,7 +152,7 @@ def predict(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Say which class images belong to, or that none fits."""
+    """Predict the class of each image, or that none fits."""
     if as_json and as_csv:
         raise InputError("--json and --csv are two ways to print the same; give one of them")
     model_file.history(model)  # refuses what is no model
@@ -190,7 +190,9 @@ def export(
     with Display() as progress:
         progress.step("exporting")
         difference = export_onnx(cat, onnx)
-    print_line(f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})")
+    print_line(
+        f"written: {onnx} ({_size(onnx)}); it predicts as the model does (probabilities within {difference:.0e})"
+    )
 
 
 def report(

@@ -41,13 +41,13 @@ class Pictures:
         return 0, 0
 
     def digest(self) -> str:
-        """Sixteen hex digits that tell these pictures, in this order, from any others: source, keys and stamps."""
+        """Sixteen hex digits that identify these pictures, in this order: a hash of source, keys and stamps."""
         content = json.dumps([self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     @property
     def source(self) -> str:
-        """What tells these pictures from others that may have the same keys."""
+        """The source of the pictures, which distinguishes them from others with the same keys."""
         raise NotImplementedError
 
 

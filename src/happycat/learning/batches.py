@@ -123,11 +123,11 @@ class FreshViews:
         return lambda batch: _without_gradient(function, batch.tokens)
 
     def apart(self) -> FreshViews:
-        """The same images, seen by a copy of the trunk."""
+        """The same images through a copy of the trunk, which can be trained apart."""
         return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers)
 
     def only(self, among: Tensor) -> FreshViews:
-        """Some of the images."""
+        """The images at the places `among`."""
         some = Subset(self.pictures, [self.pictures.keys[i] for i in among.tolist()])
         return FreshViews(self.trunk, some, self.plan, self.workers)
 
@@ -169,7 +169,7 @@ def _without_gradient(function, tokens: Tokens) -> Tensor:
 
 
 class Unlabelled:
-    """Images that nobody has labelled: their views, and nothing else."""
+    """Unlabelled images: their views, and nothing else."""
 
     def __init__(self, views: StoredViews | FreshViews | VectorViews):
         self.views = views
@@ -205,7 +205,7 @@ class Labelled(Unlabelled):
 
 
 class Unseen(NamedTuple):
-    """Labelled images as a backbone sees them that was trained without the classes `held_out`.
+    """Features of labelled images from a copy of the backbone that was trained without the classes `held_out`.
 
     Features (N, V, D) of the centre view and of random ones, and the class ids (N,) of all images.
     """

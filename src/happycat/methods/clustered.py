@@ -10,13 +10,13 @@ from torch.nn.functional import normalize
 from happycat.backbone.trunk import Tokens
 from happycat.base.config import setting
 from happycat.learning.batches import Unlabelled
-from happycat.learning.clustering import kept_ids, kmeans
+from happycat.learning.clustering import aligned_centres, kmeans
 from happycat.methods.method import Method, MethodConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteredConfig(MethodConfig):
-    """The values of the clustering and of the probabilities made of it."""
+    """Hyperparameters of k-means, and of the probabilities made of its centres."""
 
     restarts: int = setting(10, "restarts of k-means; the best is taken", 1)
     prediction_temperature: float = setting(0.1, "temperature of the softmax over cosines to the centres", 1e-6)
@@ -35,7 +35,7 @@ class Clustered(Method):
         """
         features = normalize(self.features(unlabelled), dim=-1)
         centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
-        self.settle(features, kept_ids(centres, self.memory.prototypes))
+        self.settle(features, aligned_centres(centres, self.memory.prototypes))
 
     def settle(self, features: Tensor, centres: Tensor) -> None:
         """Take these unit centres (K, D) for the classes, and count the unit features (N, D) nearest to each."""

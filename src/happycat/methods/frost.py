@@ -29,7 +29,7 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class FrostConfig(ParametricConfig):
-    """The values of FRoST's stages."""
+    """Hyperparameters of FRoST's stages."""
 
     top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
     consistency_weight: float = setting(

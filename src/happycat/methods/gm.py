@@ -30,7 +30,7 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class GMConfig(ParametricConfig):
-    """The values of Grow and Merge's stages."""
+    """Hyperparameters of Grow and Merge's stages."""
 
     grow_share: float = setting(2 / 3, "share of a stage's epochs that grow; the others merge", 0.01, 0.99)
     top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
@@ -152,9 +152,7 @@ class GM(Parametric):
                 terms["pseudo-labels"] = self.classification(features[new], labels[new])
             if not new.all():
                 cosines = self.head(features[~new])[:, :num_old]
-                terms["lwf"] = config.lwf_weight * losses.answer_distillation(
-                    cosines / scale, then(batch)[~new] / scale
-                )
+                terms["lwf"] = config.lwf_weight * losses.logit_distillation(cosines / scale, then(batch)[~new] / scale)
             return terms
 
         yield from training.run(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HappyConfig(ParametricConfig):
-    """Every value of Happy. The defaults are the flavour `authors`; `HappyConfig.paper()` is the other."""
+    """Hyperparameters of Happy. The defaults are the flavour `authors`; `HappyConfig.paper()` is the other."""
 
     teacher_temperature: float = setting(0.05, "τ_t, teacher temperature (of the sharpened view) in later stages", 1e-6)
     self_training_weight: float = setting(1.0, "weight of self-distillation in later stages", 0)

@@ -26,7 +26,7 @@ from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 @dataclass(frozen=True, kw_only=True)
 class MetaGCDConfig(VanillaGCDConfig):
-    """GCD's values, and those of the rehearsal and of the soft neighbours."""
+    """Hyperparameters of GCD, of the rehearsal (meta-training) and of the contrast with soft neighbours."""
 
     rate: float = setting(1e-4, "learning rate of later stages", 0)
     neighbour_similarity: float = setting(0.85, "cosine from which two images are neighbours", -1, 1)

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig(Checked):
-    """What every method's values have: a batch size, and a set of values for each flavour."""
+    """Hyperparameters that every method has: the batch size; and a constructor for each flavour."""
 
     batch_size: int = setting(128, "batch size: images a batch", 2)
 
     @classmethod
     def authors(cls) -> Self:
-        """What the authors' program does; the paper's tables came from it."""
+        """The values of the authors' program, which made the paper's tables."""
         return cls()
 
     @classmethod
     def paper(cls) -> Self:
-        """What the paper's text says, where it differs."""
+        """The values of the paper's text, where they differ from the program's."""
         return cls()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedConfig(MethodConfig):
-    """The values of gradient descent and of the two contrasts, which all trained methods have."""
+    """Hyperparameters of all trained methods: gradient descent, the two contrastive losses, the projector."""
 
     base_epochs: int = setting(100, "epochs of Stage-0", 1)
     epochs: int = setting(30, "epochs of each later stage", 1)
@@ -65,7 +65,7 @@ class TrainedConfig(MethodConfig):
         return self._schedule(self.base_epochs, self.base_rate, self.base_optimizer)
 
     def schedule(self, epochs: int | None = None) -> Schedule:
-        """Of a later stage, or of a phase of it that has so many epochs."""
+        """The optimiser's schedule of a later stage, or of a phase of it that has so many epochs."""
         return self._schedule(self.epochs if epochs is None else epochs, self.rate, "sgd")
 
     def _schedule(self, epochs: int, rate: float, optimizer: str) -> Schedule:
@@ -83,7 +83,7 @@ class TrainedConfig(MethodConfig):
 
 
 class Method(nn.Module):
-    """Three verbs. What a method remembers is its parameters and buffers and nothing else.
+    """Base class of all methods: `fit`, `discover`, `predict`; its memory is its parameters and buffers, nothing else.
 
     `fit` and `discover` are generators that yield once per epoch. A method never sees a label after
     Stage-0, an image of an earlier stage, or test data. Methods of one `family` have the same state after
@@ -126,7 +126,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def rehearse(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        """What a method does besides with the labelled images, after `fit` and before the first stage."""
+        """Rehearse discovery on the labelled images (meta-learning), after `fit` and before the first stage."""
         return iter(())
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
@@ -134,7 +134,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def logits(self, tokens: Tokens) -> Tensor:
-        """What the probabilities are the softmax of, (B, K)."""
+        """Logits (B, K): the probabilities are their softmax."""
         raise NotImplementedError
 
     def predict(self, tokens: Tokens) -> Tensor:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ParametricConfig(TrainedConfig):
-    """The values of Stage-0 and of the classifier."""
+    """Hyperparameters of Stage-0 and of the classifier."""
 
     prediction_temperature: float = setting(0.1, "τ_p, temperature of the classifier's softmax", 1e-6)
     unit_rows: bool = setting(False, "initialise classifier rows with unit length")
@@ -94,13 +94,13 @@ class Parametric(Method):
         return terms
 
     def _base_teacher_temperature(self, epoch: int) -> float:
-        """Linear from start to end over the warm-up, then constant."""
+        """The teacher temperature of an epoch: linear from start to end over the warm-up, then constant."""
         config = self.config
         progress = min(1.0, epoch / max(1, config.base_teacher_epochs - 1))
         return config.base_teacher_start + progress * (config.base_teacher_end - config.base_teacher_start)
 
     def cosines(self, tokens: Tokens) -> Tensor:
-        """Of the features with every class's row, (B, K)."""
+        """Cosines (B, K) of the features with the classifier's row of every class."""
         return self.head(self.tail(tokens))
 
     def logits(self, tokens: Tokens) -> Tensor:

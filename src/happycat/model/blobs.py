@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A version, or the base: what it says of itself, and which blobs are its metadata and its list of arrays."""
+    """A version, or the base: its description, and which blobs are its metadata and its list of arrays."""
 
     description: dict[str, Any]
     metadata: str

@@ -59,21 +59,21 @@ class Happycat(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     backbone : str
-        A timm ViT, which turns images into embeddings and is never tuned.
+        A timm model, which turns images into embeddings and is never tuned.
     weights : path, optional
         Its weights, safetensors or a plain state dict; without them, those of the hub.
     image_size : int, optional
         Pixels a side of a view; without it, the backbone's own.
     precision : {"bf16", "fp32"}, optional
-        Arithmetic of the backbone; without it, the fastest on the device.
+        Precision of the backbone; without it, the fastest on the device.
     device : str
         "cpu", "cuda", "mps" or "auto".
     workers : int, optional
-        Processes that read images.
+        Worker processes that read images.
     mirror : bool
         Whether a picture's mirror image is of the same class.
     random_state : int, optional
-        Seed of everything random. None is 0: the same input always gives the same model.
+        Random seed. None is 0: the same input always gives the same model.
     progress : happycat.base.progress.Progress, optional
         Shows the progress of a long computation.
     cache_dir : path, optional
@@ -92,7 +92,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     backbone_ : str
         The backbone that the model was made with, or "vectors".
     fitted_ : FitReport
-        What `fit` read and came to; not there in a model that was loaded.
+        The report of `fit`; not there in a model that was loaded.
     stage_ : int
         How many discoveries there were.
 
@@ -230,7 +230,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
         return self._every(X).numpy()
 
     def assign(self, X: Source) -> list[Assignment]:
-        """Where each image goes, and how sure that is; what could not be read is in `skipped_`."""
+        """The class of each image and its probability; what could not be read is in `skipped_`."""
         keys, embeddings, self.skipped_ = self._embeddings(X)
         return assignments(self.registry_, keys, self._predicted(embeddings))
 
@@ -311,7 +311,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     # From what is given to points in the whitened space
 
     def extractor(self) -> FeatureExtractor | None:
-        """What turns pictures into features; None for vectors, which are features already."""
+        """The feature extractor; None for vectors, which are features already."""
         check_is_fitted(self, "registry_")
         if self._extractor is None and self.backbone_ != VECTORS:
             self._extractor = self._built(self.backbone_, self._base)

@@ -32,7 +32,7 @@ __all__ = ["MAGIC", "ModelFile", "Part", "VersionTag", "append", "create", "hist
 
 
 class Part(NamedTuple):
-    """Arrays, and what they are in words."""
+    """A part of a model file: arrays, and metadata for JSON."""
 
     metadata: dict[str, Any]
     arrays: Mapping[str, np.ndarray]

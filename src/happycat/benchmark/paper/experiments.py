@@ -25,7 +25,7 @@ NAMES = {
 class Variant:
     """One row of an experiment: a method with some values changed, run once for each data set and seed.
 
-    `paper` is what tells its row in the paper's table.
+    `paper` identifies its row in the paper's table.
     """
 
     label: str

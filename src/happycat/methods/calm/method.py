@@ -43,7 +43,7 @@ TEMPERATURES = (0.07, 0.05, 0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class CalmConfig(MethodConfig):
-    """Calm's values; those of None are chosen on held-out classes."""
+    """Hyperparameters of Calm; those that are None are chosen by calibration on held-out classes."""
 
     dimensions: int | None = setting(None, "dimensions of the whitened space, at most [chosen on held-out classes]", 1)
     shrinkage: float | None = setting(
@@ -60,7 +60,7 @@ class CalmConfig(MethodConfig):
 
 
 class Calm(Method):
-    """A whitened space, and a direction in it for each class."""
+    """Classifies by cosines in a whitened feature space, where a class is one direction; discovers with a mixture."""
 
     family = "calm"
     trains = False
@@ -149,7 +149,7 @@ class Calm(Method):
         return points @ self.memory.prototypes.T / self.softmax_temperature
 
     def rule(self) -> PredictionRule:
-        """The rule of prediction, with the one prototype that each class has here."""
+        """The prediction rule; each class has one prototype here."""
         owner = torch.arange(self.num_classes, device=self.memory.prototypes.device)
         thresholds = self.rejection_threshold.expand(self.num_classes)
         return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, thresholds)

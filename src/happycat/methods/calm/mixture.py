@@ -35,7 +35,7 @@ class Mixture(NamedTuple):
 
 
 class Search:
-    """Looks for the components that explain points (N, d) besides the old ones (K_old, d), which stay."""
+    """Fits the new components of a mixture to points (N, d) by EM; the old ones (K_old, d) stay fixed."""
 
     def __init__(self, points: Tensor, old: Tensor, temperature: float, generator: torch.Generator):
         self.points, self.old, self.temperature, self.generator = points, old, temperature, generator
