@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import errno
 import getpass
+import hashlib
 import json
 import os
 import platform
@@ -27,6 +28,15 @@ def storage_errors(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpaceError(f"no space left for {path}; free some, or write elsewhere") from error
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def file_sha256(path: Path) -> bytes:
+    """The SHA-256 of a file's content, 32 bytes."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
 
 
 @contextmanager

@@ -15,7 +15,6 @@ RUN/run.json            method, values, data, seed, versions
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import os
 import shutil
@@ -28,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.base.disk import locked, read_json, replacing, storage_errors, sync, write_json, write_text
+from happycat.base.disk import file_sha256, locked, read_json, replacing, storage_errors, sync, write_json, write_text
 from happycat.base.errors import InputError, NoSpaceError, StorageError
 from happycat.benchmark.protocol import Split
 
@@ -192,7 +191,7 @@ class Record:
             temporary.mkdir(parents=True)
             for name, tensors in states.items():
                 _save(tensors, temporary / f"{name}.safetensors", {})
-            checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
+            checksums = {path.name: file_sha256(path).hex() for path in sorted(temporary.glob("*.safetensors"))}
             write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
             write_json(temporary / "scores.json", scores)
             _write_csv(temporary / "assigned.csv", assigned)
@@ -239,7 +238,7 @@ class Record:
         """The tensors of `name`.safetensors after a stage, checked against their checksum."""
         path = self.stage_folder(stage) / f"{name}.safetensors"
         expected = self.model(stage)["sha256"]
-        if not path.exists() or expected.get(path.name) != _sha256(path):
+        if not path.exists() or expected.get(path.name) != file_sha256(path).hex():
             raise StorageError(f"{path} is missing or damaged: its checksum is not the recorded one")
         with safe_open(path, "pt") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -263,14 +262,6 @@ def _write_csv(path: Path, rows: list[dict]) -> None:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while data := file.read(1 << 22):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 def _short(value) -> str:

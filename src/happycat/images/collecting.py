@@ -6,7 +6,6 @@ What cannot be used is left out and listed with the reason; each content counts 
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from happycat.base.disk import replacing
+from happycat.base.disk import file_sha256, replacing
 from happycat.base.errors import InputError
 from happycat.base.progress import Advance, no_progress
 from happycat.images.decoding import reason_against, shown
@@ -172,14 +171,10 @@ def _length(path: Path) -> int | None:
 
 def _digest_or_reason(path: Path) -> bytes | str:
     """The SHA-256 of the file, or in a few words why it cannot be read."""
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        return file_sha256(path)
     except OSError as error:
         return error.strerror or str(error)
-    return digest.digest()
 
 
 def _contradiction(file: Candidate, group: list[Candidate]) -> str:
