@@ -76,9 +76,9 @@ def test_bench_on_a_folder_of_images(say, tmp_path):
     assert {"run.json", "split.json", "epochs.jsonl", "curves.png", "discovered.png", "summary.png"} <= {
         path.name for path in run.iterdir()
     }
-    about = json.loads((run / "run.json").read_text())
-    assert about["numbers"]["seed"] == 0
-    assert about["versions"]["torch"]
+    metadata = json.loads((run / "run.json").read_text())
+    assert metadata["numbers"]["seed"] == 0
+    assert metadata["versions"]["torch"]
     assert "Stage 2: 1 new classes, 12 images × 3 views" in err
     assert json.loads((run / "summary.json").read_text())["final_all"] == scores[2]["all"]
 

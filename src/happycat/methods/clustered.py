@@ -31,7 +31,7 @@ class Clustered(Method):
         """k-means of the stage's images with all classes, old and new; the centres replace those before.
 
         The ids of the old classes go to the clusters that resemble their centres most. The scores that match
-        clusters with classes do not depend on it, those that want lasting identities do.
+        clusters with classes do not depend on it, those that need stable class ids do.
         """
         features = normalize(self.features(unlabelled), dim=-1)
         centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
