@@ -17,7 +17,7 @@ from happycat.backbone.store import FeatureStore, Recipe, Waiting, batch_of
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
-from happycat.base.progress import Advance, no_progress
+from happycat.base.progress import Advance, nobody
 from happycat.images.pictures import Pictures
 
 CENTRE = ("centre",)
@@ -110,7 +110,7 @@ class FeatureExtractor:
         self,
         pictures: Pictures,
         views: tuple[str, ...] = VIEWS,
-        advance: Advance = no_progress,
+        advance: Advance = nobody,
         cache_dir: Path | None = None,
     ) -> Tensor:
         """Features (N, V, D) of so many views of each picture; `advance(n)` is called for every n pictures done.

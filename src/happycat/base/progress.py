@@ -7,7 +7,7 @@ from collections.abc import Callable
 Advance = Callable[..., None]  # advance(steps, total=None, loss=None)
 
 
-def no_progress(steps: int, total: int | None = None, loss: float | None = None) -> None:
+def nobody(steps: int, total: int | None = None, loss: float | None = None) -> None:
     """An `Advance` that shows nothing."""
 
 
@@ -19,7 +19,7 @@ class Progress:
 
     def step(self, title: str, total: int | None = None) -> Advance:
         """Begin a step of so many parts; call what it returns with the number of parts that are done."""
-        return no_progress
+        return nobody
 
     def message(self, text: str) -> None:
         """Show a message of one line."""

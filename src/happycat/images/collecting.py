@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from happycat.base.disk import file_sha256, replacing
 from happycat.base.errors import InputError
-from happycat.base.progress import Advance, no_progress
+from happycat.base.progress import Advance, nobody
 from happycat.images.decoding import reason_against, shown
 from happycat.images.finding import (
     FOLDER_ADVICE,
@@ -65,7 +65,7 @@ def gather_labelled(
         found, advice = listed(source, ("path", "label")), LABELLED_ADVICE
     else:
         raise InputError(f"there is no folder or file {shown(source)}; {LABELLED_ADVICE}")
-    return _checked(found, str(source), advice, advance or no_progress, keep_duplicates)
+    return _checked(found, str(source), advice, advance or nobody, keep_duplicates)
 
 
 def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gathered:
@@ -82,7 +82,7 @@ def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gat
         if not paths:
             raise InputError(f"no files are named; {ADVICE}")
         name, found = _in_words(paths), typed(paths)
-    return _checked(found, name, ADVICE, advance or no_progress)
+    return _checked(found, name, ADVICE, advance or nobody)
 
 
 def skipped_in_words(images: Images) -> str:

@@ -37,8 +37,8 @@ class _Classes:
     def __init__(self, cat: Happycat, assigned: Sequence[Assignment], points: Tensor, stage: int):
         self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
         self.assigned, self.points = assigned, points
-        calm = cat.calm_
-        self.mixture = float(calm.temperature), Penalty(*calm.penalty.tolist())
+        learned = cat.calm_.state_dict()
+        self.mixture = float(learned["temperature"]), Penalty(*learned["penalty"].tolist())
         active = self.registry.active()
         self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
         place = {entry.id: i for i, entry in enumerate(self.entries)}
