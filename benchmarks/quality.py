@@ -38,7 +38,7 @@ class Case(NamedTuple):
     group: Tensor
     directions: Tensor  # (G, d), fitted to the images
     means: Tensor  # (G, d), of the images; of a labelled class, as it was learned
-    purity: list[float | None]  # None: not judged
+    purity: list[float | None]  # None: not evaluated
 
 
 class Data(NamedTuple):
@@ -62,7 +62,7 @@ class Group(NamedTuple):
 
     def mixture(self) -> tuple[float, Penalty]:
         """The temperature and the complexity penalty of the model's mixture."""
-        return float(self.cat.calm_.temperature), Penalty(*self.cat.calm_.price.tolist())
+        return float(self.cat.calm_.temperature), Penalty(*self.cat.calm_.penalty.tolist())
 
 
 def fitted_direction(group: Group) -> float:
@@ -125,9 +125,9 @@ def discovered(cat: Happycat, data: Data, inbox: np.ndarray, asked: int) -> Case
     means, shares = directions * cat.likeness_, []
     for i, one in enumerate(ids):
         true = data.names[inbox[(group == i).numpy()]]
-        judged = one in found.new and len(true) > 1
-        shares.append(largest_share(true) if judged else None)
-        if judged:
+        counts = one in found.new and len(true) > 1
+        shares.append(largest_share(true) if counts else None)
+        if counts:
             means[i] = points[group == i].mean(0)
     return Case(points, group, directions, means, shares)
 
@@ -163,7 +163,7 @@ def largest_share(names: np.ndarray) -> float:
     return float(np.unique(names, return_counts=True)[1].max() / len(names))
 
 
-def judged(case: Case, cat: Happycat) -> Iterator[tuple[float, list[float]]]:
+def evaluated(case: Case, cat: Happycat) -> Iterator[tuple[float, list[float]]]:
     """The purity of each group and what the measures say of it."""
     for g, share in enumerate(case.purity):
         if share is not None:
@@ -187,10 +187,10 @@ def main() -> None:
     novel = [str(name) for name in np.random.default_rng(given.seed).permutation(names[given.base :])]
     rows = np.concatenate([data.of(name, 1000, np.random.default_rng(0))[: given.labelled] for name in base])
     cat = Happycat().fit(data.vectors[rows], data.names[rows])
-    tell(cat, data, base, novel, given.seed)
+    print_table(cat, data, base, novel, given.seed)
 
 
-def tell(cat: Happycat, data: Data, base: list[str], novel: list[str], seed: int) -> None:
+def print_table(cat: Happycat, data: Data, base: list[str], novel: list[str], seed: int) -> None:
     """Print the rank correlations as a table, a row for each measure, and the error of the purity."""
     results: dict[str, list[tuple[float, list[float]]]] = {"discoveries": [], "mixtures": []}
     for whole, experiments in (
@@ -198,7 +198,7 @@ def tell(cat: Happycat, data: Data, base: list[str], novel: list[str], seed: int
         ("mixtures", mixtures(cat, data, novel, seed)),
     ):
         for name, case in experiments:
-            rows = list(judged(case, cat))
+            rows = list(evaluated(case, cat))
             results[whole] += rows
             results.setdefault(name, []).extend(rows)
     print("| rank correlation with the true purity | " + " | ".join(results) + " |\n|---|" + "---:|" * len(results))

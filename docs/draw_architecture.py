@@ -52,26 +52,29 @@ class Way(NamedTuple):
 WAYS = (
     Way(
         "A researcher: happycat bench",
-        "4 to 10 are repeated for every stage; a stage's tokens and features are deleted when it ends.",
+        "4 to 12 are repeated for every stage; a stage's tokens and features are deleted when it ends.",
         "#1f5fa8",
         "#e6f0fb",
         (
             Step(0, "cli/research.py", "bench"),
             Step(0, "images/datasets/", "data set"),
             Step(1, "benchmark/protocol.py", "split in stages"),
+            Step(2, "benchmark/data.py", "serve a stage"),
             Step(2, "backbone/views.py", "cut views"),
             Step(3, "backbone/trunk.py", "frozen trunk"),
             Step(4, "backbone/store.py", "store tokens"),
-            Step(5, "learning/batches.py", "batches"),
-            Step(5, "methods/happy.py", "tail and head"),
-            Step(6, "base/metrics.py", "scores"),
-            Step(7, "benchmark/record.py", "run record"),
-            Step(7, "report/figures.py", "figures"),
+            Step(5, "methods/counting.py", "how many new"),
+            Step(6, "learning/batches.py", "batches"),
+            Step(6, "methods/happy.py", "tail and head"),
+            Step(7, "base/metrics.py", "scores"),
+            Step(8, "benchmark/record.py", "run record"),
+            Step(8, "report/figures.py", "figures"),
         ),
     ),
     Way(
         "A practitioner: happycat fit, discover, predict",
-        "discover takes every step; fit learns 7 and calibrates 8 to 10 on held-out classes; predict skips 8 and 9.",
+        "discover takes 1 to 13; fit learns 7 and calibrates 8 to 10 on held-out classes; predict skips 8 and 9; "
+        "14 and 15 are a correction.",
         "#a3480b",
         "#fdeee2",
         (
@@ -84,15 +87,17 @@ WAYS = (
             Step(3, "methods/calm/space.py", "whitened space"),
             Step(4, "methods/calm/number.py", "how many new"),
             Step(5, "methods/calm/mixture.py", "mixture"),
-            Step(6, "methods/calm/method.py", "prediction"),
+            Step(6, "methods/calm/prediction.py", "predict, reject"),
             Step(6, "model/registry.py", "class registry"),
             Step(7, "model/file.py", "model file"),
             Step(7, "report/html.py", "page"),
+            Step(8, "cli/corrections.py", "correct"),
+            Step(8, "model/corrections.py", "new version"),
         ),
     ),
 )
 
-LEFT, COLUMN, BOX, GAP = 172, 144, 128, 16  # pixels: of the layers' names, of a column, of a box, between boxes
+LEFT, COLUMN, BOX, GAP = 172, 148, 134, 14  # pixels: of the layers' names, of a column, of a box, between boxes
 ROW, HEIGHT, TOP = 54, 40, 62  # of a layer, of a box, of a way's title
 COLUMNS = 1 + max(step.column for way in WAYS for step in way.steps)
 WIDTH = LEFT + COLUMNS * COLUMN + 10
@@ -190,11 +195,11 @@ def tree() -> str:
 
 def _folder(folder: Path, name: str) -> str:
     """A folder's heading, what it is for, and its files."""
-    about = _first_line(folder / "__init__.py")
+    purpose = _first_line(folder / "__init__.py")
     files = sorted(path for path in folder.iterdir() if path.suffix in KINDS and path.name != "__init__.py")
     link = "../" + folder.relative_to(DOCS.parent).as_posix()
     lines = [f"- [`{path.name}`]({link}/{path.name}){_colon(_first_line(path))}" for path in files]
-    return "\n".join([f"### [`{name}/`]({link})", "", about, "", *lines])
+    return "\n".join([f"### [`{name}/`]({link})", "", purpose, "", *lines])
 
 
 def _first_line(path: Path) -> str:

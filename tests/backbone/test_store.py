@@ -114,8 +114,8 @@ def test_the_name_depends_on_everything_that_matters(trunk, pictures):
 def test_a_foreign_folder_is_refused(tmp_path, trunk, pictures):
     store = store_of(tmp_path, trunk, pictures)
     fill(store, trunk, pictures)
-    about = store.folder / "recipe.json"
-    about.write_text(about.read_text().replace('"num_pictures": 11', '"num_pictures": 12'))
+    path = store.folder / "recipe.json"
+    path.write_text(path.read_text().replace('"num_pictures": 11', '"num_pictures": 12'))
     with pytest.raises(StorageError, match="something else"):
         fill(store_of(tmp_path, trunk, pictures), trunk, pictures)
 

@@ -1,14 +1,15 @@
-"""Locks: one holder at a time however often the lock file is deleted, and none that stays behind."""
+"""Locks: one holder at a time however often the lock file is deleted, and none that stays behind; checksums."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 
 import pytest
 
-from happycat.base.disk import locked
+from happycat.base.disk import file_sha256, locked
 from happycat.base.errors import InUseError, StorageError
 
 COUNT = """
@@ -57,3 +58,10 @@ def test_a_lock_that_cannot_be_written_is_an_error_of_storage(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot write"):
         locked(tmp_path / "file" / ".lock", "the run", wait=False).__enter__()
+
+
+@pytest.mark.parametrize("size", [0, 3, 1 << 20, (1 << 20) + 5, 3 << 20])
+def test_the_checksum_of_a_file_of_any_number_of_blocks(tmp_path, size):
+    content = bytes(i % 251 for i in range(1000)) * (size // 1000 + 1)
+    (tmp_path / "file").write_bytes(content[:size])
+    assert file_sha256(tmp_path / "file") == hashlib.sha256(content[:size]).digest()

@@ -480,7 +480,7 @@ def test_more_new_classes_than_images():
 
 
 def test_fewer_images_than_a_batch():
-    with pytest.raises(InputError, match="stage 1 has 19 images, fewer than a batch of 20; use --batch-size 19"):
+    with pytest.raises(InputError, match="stage 1 has 19 images, fewer than a batch of 20; use a batch size of 19"):
         check_split(good_split(), batch_size=20)
     with pytest.raises(InputError, match="Stage-0 has 64 images, fewer than a batch of 128"):
         check_split(good_split(), batch_size=128)

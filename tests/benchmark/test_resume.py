@@ -222,7 +222,7 @@ def test_a_damaged_state_is_recognised(tmp_path, finished):
 
 def test_a_run_of_another_version(tmp_path, finished):
     shutil.copytree(finished, tmp_path / "run")
-    about = tmp_path / "run" / "run.json"
-    about.write_text(about.read_text().replace('"format": 1', '"format": 99'))
+    path = tmp_path / "run" / "run.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
     with pytest.raises(InputError, match="another version"):
         quick_run(tmp_path / "run", resume=True)

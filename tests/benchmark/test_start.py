@@ -41,9 +41,9 @@ def test_another_method_of_the_family_starts_from_it(finished, tmp_path):
     scores = quick_run(tmp_path / "run", method="simgcd", start=finished, method_values=STAGES)
     assert scores[0] == Record(finished).stage_scores()[0]
     assert len(scores) == 3
-    about = Record(tmp_path / "run").about()["numbers"]
-    assert about["config"]["base_epochs"] == QUICK["base_epochs"]
-    assert about["start"] == Record(finished).model(0)["sha256"]
+    numbers = Record(tmp_path / "run").metadata()["numbers"]
+    assert numbers["config"]["base_epochs"] == QUICK["base_epochs"]
+    assert numbers["start"] == Record(finished).model(0)["sha256"]
     assert Record(tmp_path / "run").model(0)["method"] == "simgcd"
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from happycat.cli.display import Display, Done, clock, tell
+from happycat.cli.display import Display, Done, clock, print_line
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_control_characters_are_written_out(display, screen, capsys):
     with display:
         display.message("from a\x1b[31m\nb [bold]c[/] :cat:")
     assert last_line(screen) == r"from a\x1b[31m\nb [bold]c[/] :cat:"
-    tell("written: \x9b2J\x07.cat")
+    print_line("written: \x9b2J\x07.cat")
     assert capsys.readouterr().out == "written: \\x9b2J\\x07.cat\n"
 
 

@@ -191,7 +191,7 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
     pytest.importorskip("onnxruntime")
     code, out, err = say("export", model, tmp_path / "shop.onnx")
     assert code == 0, err
-    assert "it says what the model says" in out
+    assert "it predicts as the model does" in out
     images = sorted((story / "labelled/3").iterdir())[:3]
     images.append(tmp_path / "wide.png")
     Image.open(images[0]).resize((35, 33)).save(images[-1])  # its crop falls between two pixels

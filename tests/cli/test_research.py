@@ -76,9 +76,9 @@ def test_bench_on_a_folder_of_images(say, tmp_path):
     assert {"run.json", "split.json", "epochs.jsonl", "curves.png", "discovered.png", "summary.png"} <= {
         path.name for path in run.iterdir()
     }
-    about = json.loads((run / "run.json").read_text())
-    assert about["numbers"]["seed"] == 0
-    assert about["versions"]["torch"]
+    metadata = json.loads((run / "run.json").read_text())
+    assert metadata["numbers"]["seed"] == 0
+    assert metadata["versions"]["torch"]
     assert "Stage 2: 1 new classes, 12 images × 3 views" in err
     assert json.loads((run / "summary.json").read_text())["final_all"] == scores[2]["all"]
 
@@ -194,7 +194,9 @@ def test_one_class_only(say, tmp_path):
 def test_a_stage_smaller_than_a_batch(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     mistake(
-        say("bench", "happy", root, "--base-classes", 2, "--backbone", "scratch_vit"), "batch of 128", "--batch-size"
+        say("bench", "happy", root, "--base-classes", 2, "--backbone", "scratch_vit"),
+        "batch of 128",
+        "use a batch size of",
     )
     assert not Path("runs").exists()
 

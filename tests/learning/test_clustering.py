@@ -6,8 +6,8 @@ from torch.nn.functional import normalize
 
 from happycat.base.errors import InputError
 from happycat.learning.clustering import (
+    aligned_centres,
     anchored_kmeans,
-    kept_ids,
     kmeans,
     least_similar,
     mutual_neighbours,
@@ -83,19 +83,19 @@ def test_kmeans_of_identical_images():
     torch.testing.assert_close(centres, torch.full((3, 4), 0.5))
 
 
-# kept_ids
+# aligned_centres
 
 
-def test_kept_ids_by_hand():
+def test_aligned_centres_by_hand():
     centres = torch.tensor([[0.0, 0, 1, 0], [0, 0.6, 0, 0.8], [0.8, 0, 0.6, 0], [0, 0, 0, 1]])
     old = torch.eye(4)[:2]
-    assert kept_ids(centres, old).tolist() == centres[[2, 1, 0, 3]].tolist()
-    assert torch.equal(kept_ids(centres, centres[[3, 0]]), centres[[3, 0, 1, 2]])
-    assert torch.equal(kept_ids(centres, centres.roll(1, 0)), centres.roll(1, 0))  # as many as there were
+    assert aligned_centres(centres, old).tolist() == centres[[2, 1, 0, 3]].tolist()
+    assert torch.equal(aligned_centres(centres, centres[[3, 0]]), centres[[3, 0, 1, 2]])
+    assert torch.equal(aligned_centres(centres, centres.roll(1, 0)), centres.roll(1, 0))  # as many as there were
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_kept_ids_by_trying_every_matching(seed):
+def test_aligned_centres_by_trying_every_matching(seed):
     generator = torch.Generator().manual_seed(seed)
     centres, old = (normalize(torch.randn(n, 3, generator=generator, dtype=torch.float64) + 0.5, dim=1) for n in (6, 4))
 
@@ -104,7 +104,7 @@ def test_kept_ids_by_trying_every_matching(seed):
 
     best = max(itertools.permutations(range(6), 4), key=likeness)
     others = [c for c in range(6) if c not in best]
-    assert torch.equal(kept_ids(centres, old), centres[[*best, *others]])
+    assert torch.equal(aligned_centres(centres, old), centres[[*best, *others]])
 
 
 # anchored_kmeans

@@ -402,44 +402,44 @@ def test_prior_between_at_zero_probability(marginal, dtype):
     assert (marginal.grad[marginal.detach() > 0] < 0).all()
 
 
-# answer_distillation
+# logit_distillation
 
 
-def test_answer_distillation_by_hand():
+def test_logit_distillation_by_hand():
     then = torch.tensor([[math.log(3), 0.0], [0.0, 0.0]], dtype=torch.float64)  # (¾, ¼) and even
     now = torch.tensor([[0.0, 0.0], [math.log(9), 0.0]], dtype=torch.float64)  # even and (9/10, 1/10)
     second = -(0.5 * math.log(0.9) + 0.5 * math.log(0.1))
-    assert losses.answer_distillation(now, then).item() == pytest.approx((math.log(2) + second) / 2)
+    assert losses.logit_distillation(now, then).item() == pytest.approx((math.log(2) + second) / 2)
 
 
-def test_answer_distillation_by_a_loop():
+def test_logit_distillation_by_a_loop():
     now, then = random_cosines()
     total = 0.0
     for a, b in zip(then, now, strict=True):
         total -= sum(q * math.log(p) for q, p in zip(softmax_by_loop(a, 1), softmax_by_loop(b, 1), strict=True))
-    assert losses.answer_distillation(now, then).item() == pytest.approx(total / len(now))
+    assert losses.logit_distillation(now, then).item() == pytest.approx(total / len(now))
 
 
-def test_answer_distillation_ignores_order_and_a_shift_of_the_logits_and_is_least_where_they_agree():
+def test_logit_distillation_ignores_order_and_a_shift_of_the_logits_and_is_least_where_they_agree():
     now, then = random_cosines()
-    value, images, classes = losses.answer_distillation(now, then), torch.tensor([5, 1, 0, 2, 4, 3]), [2, 3, 1, 0]
-    torch.testing.assert_close(losses.answer_distillation(now[images], then[images]), value)
-    torch.testing.assert_close(losses.answer_distillation(now[:, classes], then[:, classes]), value)
-    torch.testing.assert_close(losses.answer_distillation(now + 3, then - torch.arange(6.0)[:, None]), value)
-    assert losses.answer_distillation(then, then) < value
-    assert losses.answer_distillation(now, then[images]) != value
+    value, images, classes = losses.logit_distillation(now, then), torch.tensor([5, 1, 0, 2, 4, 3]), [2, 3, 1, 0]
+    torch.testing.assert_close(losses.logit_distillation(now[images], then[images]), value)
+    torch.testing.assert_close(losses.logit_distillation(now[:, classes], then[:, classes]), value)
+    torch.testing.assert_close(losses.logit_distillation(now + 3, then - torch.arange(6.0)[:, None]), value)
+    assert losses.logit_distillation(then, then) < value
+    assert losses.logit_distillation(now, then[images]) != value
 
 
-def test_answer_distillation_has_a_gradient_for_the_student_only():
+def test_logit_distillation_has_a_gradient_for_the_student_only():
     now, then = (view.requires_grad_() for view in random_cosines())
-    losses.answer_distillation(now, then).backward()
+    losses.logit_distillation(now, then).backward()
     torch.testing.assert_close(now.grad, (now.detach().softmax(1) - then.detach().softmax(1)) / len(now))
     assert then.grad is None
 
 
-def test_answer_distillation_is_finite_where_a_probability_vanishes():
+def test_logit_distillation_is_finite_where_a_probability_vanishes():
     now = torch.tensor([[1000.0, -1000.0]], requires_grad=True)
-    value = losses.answer_distillation(now, -now.detach())
+    value = losses.logit_distillation(now, -now.detach())
     value.backward()
     assert value.item() == pytest.approx(2000)
     torch.testing.assert_close(now.grad, torch.tensor([[1.0, -1.0]]))
@@ -588,7 +588,7 @@ def test_no_loss_changes_its_inputs():
     losses.supervised_contrast(first, second, LABELS, 0.1)
     losses.self_distillation(first, second, 0.1, 0.05)
     losses.feature_distillation(first, second)
-    losses.answer_distillation(first, second)
+    losses.logit_distillation(first, second)
     losses.pair_agreement(first, second, LABELS[:, None] == LABELS)
     losses.neighbour_contrast(first, second, 0.0, 0.1)
     losses.group_entropy(marginal, 3, True)

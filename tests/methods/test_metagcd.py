@@ -50,17 +50,17 @@ def test_neighbours_have_their_share_and_info_nce_the_rest_or_all():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_task_holds_out_classes_and_meets_them_one_pseudo_stage_after_the_other(seed):
     stages = task(seed)
-    judged = [set(LABELS[stage.judges].tolist()) for stage in stages]
-    assert [len(classes) for classes in judged] == [8, 9, 10]  # four of ten are held out; two, one and one are met
-    assert judged[0] < judged[1] < judged[2]
+    queried = [set(LABELS[stage.query].tolist()) for stage in stages]
+    assert [len(classes) for classes in queried] == [8, 9, 10]  # four of ten are held out; two, one and one are met
+    assert queried[0] < queried[1] < queried[2]
     for i, stage in enumerate(stages):
-        assert not torch.isin(stage.served, stages[-1].judges).any()  # which are those of all pseudo-stages
+        assert not torch.isin(stage.served, stages[-1].query).any()  # which are those of all pseudo-stages
         served = LABELS[stage.served].bincount(minlength=10)
-        assert set(served.nonzero()[:, 0].tolist()) <= judged[i]
-        new = judged[i] - judged[i - 1] if i else {c for c in range(10) if served[c] > 20}
+        assert set(served.nonzero()[:, 0].tolist()) <= queried[i]
+        new = queried[i] - queried[i - 1] if i else {c for c in range(10) if served[c] > 20}
         assert len(new) == (2, 1, 1)[i]
-        assert all(served[c] == 40 - (LABELS[stage.judges] == c).sum() for c in new)
-        assert all(served[c] < 20 for c in judged[i] - new)
+        assert all(served[c] == 40 - (LABELS[stage.query] == c).sum() for c in new)
+        assert all(served[c] < 20 for c in queried[i] - new)
 
 
 def test_old_images_are_served_again_by_their_share_and_tasks_differ():
@@ -81,7 +81,7 @@ def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) 
             velocity = [0.9 * v + g + d for v, g, d in zip(velocity, gradients, decays, strict=True)]
             for p, v in zip(trained(there), velocity, strict=True):
                 p.data.sub_(config.rate * v)
-    batch = next(labelled.batches(len(stage.judges), generator, stage.judges))
+    batch = next(labelled.batches(len(stage.query), generator, stage.query))
     return torch.autograd.grad(
         sum(there.supervised_loss(batch, labelled.labels[batch.images]).values()), trained(there)
     )
@@ -89,7 +89,7 @@ def by_hand(method: MetaGCD, stage: PseudoStage, labelled: Labelled, generator) 
 
 def test_the_outer_step_is_the_first_order_gradient():
     method, labelled, _ = after_stage_0("metagcd", inner_epochs=2, rate=0.1, tasks=1, outer_rate=10.0)
-    stage = PseudoStage(served=torch.arange(0, 24, 3), judges=torch.arange(1, 24, 3))  # of all colours
+    stage = PseudoStage(served=torch.arange(0, 24, 3), query=torch.arange(1, 24, 3))  # of all colours
     gradients = by_hand(method, stage, labelled, training(3).generator)
     before = [p.detach().clone() for p in trained(method)]
     method._task = lambda labels, generator: iter([stage])

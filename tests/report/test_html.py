@@ -185,7 +185,7 @@ def test_accuracy_curve_is_broken_where_there_is_no_value():
 
 
 def test_number_that_was_told():
-    text = Elements(render(full_page(number=Number(number=4, low=4, high=4, told=True)))).text
+    text = Elements(render(full_page(number=Number(number=4, low=4, high=4, given=True)))).text
     assert "The number was given" in text
     assert "complexity penalty" not in text
 

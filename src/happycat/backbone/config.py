@@ -1,4 +1,4 @@
-"""Which backbone to use and how: `BackboneConfig`, and `build`, which makes trunk and tail of it."""
+"""Backbone configuration: timm model, weights, image size, precision and device; `build` makes trunk and tail of it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class BackboneConfig(Checked):
 
     name: str = setting("", "a timm model; one that is tuned is a ViT with a class token")
     weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
-    image_size: int | None = setting(None, "pixels a side of a view [the backbone's]", 1)
-    precision: str | None = choice(None, tuple(PRECISIONS), "arithmetic of the trunk [the fastest]")
+    image_size: int | None = setting(None, "image size: pixels a side of a view [the backbone's]", 1)
+    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [the fastest]")
     device: str = setting("auto", "cpu, cuda, mps or auto")
 
     @property
@@ -73,9 +73,9 @@ def build_for_features(config: BackboneConfig, seed: int = 0) -> FeatureBackbone
     model = create_model(config.name, config.image_size)
     if has_tail(model):
         return FeatureBackbone(*_pretrained(config, check_model(model, config.name), device))
-    about, precision = pretrained_config(model), choose_precision(config.precision, device)
-    size = config.image_size or about["input_size"][-1]
-    pooled = PooledBackbone(model, config.name, about["mean"], about["std"], size, precision)
+    pretrained, precision = pretrained_config(model), choose_precision(config.precision, device)
+    size = config.image_size or pretrained["input_size"][-1]
+    pooled = PooledBackbone(model, config.name, pretrained["mean"], pretrained["std"], size, precision)
     # Only now: a size that the model cannot take is said before weights are fetched.
     pooled.model = with_weights(model, config.name, config.weights, config.image_size)
     pooled.freeze()
@@ -92,9 +92,11 @@ def _from_scratch(config: BackboneConfig, device: torch.device, seed: int) -> Ba
 
 def _pretrained(config: BackboneConfig, model: VisionTransformer, device: torch.device) -> Backbone:
     model = check_model(with_weights(model, config.name, config.weights, config.image_size), config.name)
-    tail, about = Tail(model), pretrained_config(model)
+    tail, pretrained = Tail(model), pretrained_config(model)
     precision = choose_precision(config.precision, device)
-    return Backbone(Trunk(model, config.name, about["mean"], about["std"], precision).to(device), tail.to(device))
+    return Backbone(
+        Trunk(model, config.name, pretrained["mean"], pretrained["std"], precision).to(device), tail.to(device)
+    )
 
 
 def choose_device(name: str) -> torch.device:

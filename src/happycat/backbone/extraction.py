@@ -26,7 +26,7 @@ BLOCK = 128  # pictures that go through the tail at once
 
 
 class FeatureExtractor:
-    """A backbone, and how views are cut for it.
+    """Extracts features: a frozen backbone, and how views are cut for it.
 
     The backbone is a ViT's trunk and its tail; or a whole `PooledBackbone`, whose output are features already and
     whose tail is `Vectors`.
@@ -62,7 +62,7 @@ class FeatureExtractor:
         return self.trunk.device
 
     def metadata(self) -> dict:
-        """What a model file says of its backbone."""
+        """The backbone's metadata in a model file."""
         return {
             "backbone": self.trunk.name,
             "image_size": self.image_size,
@@ -71,7 +71,7 @@ class FeatureExtractor:
         }
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that tell this backbone from any other by all of its weights, in whatever precision."""
+        """Sixteen hex digits that identify this backbone by all of its weights, in whatever precision."""
         if self._fingerprint is None or self.from_scratch:  # one from scratch may have been trained since
             self._fingerprint = fingerprint([self.trunk.weights_fingerprint()], self.tail.state_dict())
         return self._fingerprint
@@ -113,7 +113,7 @@ class FeatureExtractor:
         advance: Advance = nobody,
         cache_dir: Path | None = None,
     ) -> Tensor:
-        """Features (N, V, D) of so many views of each picture; `advance(n)` is told of every n pictures that are done.
+        """Features (N, V, D) of so many views of each picture; `advance(n)` is called for every n pictures done.
 
         They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
         in the folder `cache_dir`, if there is one, and taken from there the next time.

@@ -15,9 +15,9 @@ def tensor_bytes(tensor: Tensor) -> memoryview:
     return tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().data
 
 
-def fingerprint(told: list, tensors: Mapping[str, Tensor]) -> str:
-    """Sixteen hex digits that change with `told` (what JSON can hold) and with any bit of any tensor."""
-    digest = hashlib.sha256(json.dumps(told).encode())
+def fingerprint(content: list, tensors: Mapping[str, Tensor]) -> str:
+    """Sixteen hex digits that change with `content` (what JSON can hold) and with any bit of any tensor."""
+    digest = hashlib.sha256(json.dumps(content).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(name.encode())
         digest.update(tensor_bytes(tensor))

@@ -1,4 +1,4 @@
-"""What every frozen network has in common: its name, image size, pixel normalisation, precision and fingerprints."""
+"""Base class of frozen networks: name, image size, pixel normalisation, precision and fingerprints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from happycat.backbone.fingerprint import fingerprint
 
 
 class Frozen(nn.Module):
-    """A network that is not trained: (B, 3, S, S) uint8 views in.
+    """A frozen network: (B, 3, S, S) uint8 views in.
 
-    It has two fingerprints. `weights_fingerprint` tells the weights from any others, in whatever precision they run:
-    a model file names its backbone by it. `fingerprint` tells what was computed: it covers the precision, too,
+    It has two fingerprints. `weights_fingerprint` identifies the weights, in whatever precision they run:
+    a model file names its backbone by it. `fingerprint` identifies what was computed: it covers the precision, too,
     and what is stored on disk is named by it.
     """
 

@@ -1,4 +1,4 @@
-"""Append-only files with checksummed points: what is before a point survives a kill and is verified when read back."""
+"""Append-only files with checksummed checkpoints: what lies before one survives a kill and is verified when read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recorded(folder: Path) -> int:
 
 
 def verified(folder: Path, sizes: Mapping[str, int]) -> int:
-    """How many pictures are safely in the files, up to the last point whose checksums hold; the files end there then.
+    """How many pictures are safely in the files, up to the last point whose checksums hold; the files are cut there.
 
     `sizes` gives the bytes a picture takes in each of the files. What lies behind the last point is what a kill
     left; a point that does not hold is damage, and is said.
@@ -54,7 +54,7 @@ def verified(folder: Path, sizes: Mapping[str, int]) -> int:
 
 
 class Appender:
-    """Appends tensors to the files of a folder and, every few seconds, a point up to which everything is on disk."""
+    """Appends tensors to the files of a folder and, every few seconds, a point up to which all is on disk."""
 
     def __init__(self, folder: Path, names: Mapping[str, int]):
         self.folder, self.names = folder, names
@@ -80,7 +80,7 @@ class Appender:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a point."""
+        """Whether it is time for a checkpoint."""
         return time.monotonic() - self.since > POINT_SECONDS
 
     def append(self, pictures: int, tensors: Mapping[str, Tensor]) -> None:
@@ -95,7 +95,7 @@ class Appender:
         self.state = number + pictures, digests
 
     def point(self) -> None:
-        """Have everything on disk that was appended, and say so."""
+        """Flush to disk what was appended, and write a checkpoint."""
         number, digests = self.state
         if not number:
             self.since = time.monotonic()

@@ -32,7 +32,7 @@ class PooledBackbone(Frozen):
         self.dim = self._dim()
 
     def freeze(self) -> None:
-        """No gradient, and no statistics of batches."""
+        """Freeze it: no gradient, and no batch statistics."""
         self.requires_grad_(False).eval()
 
     def forward(self, views: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The key of what is stored: all that tokens or features depend on, and how many bytes they take."""
+"""The cache key of stored tokens and features: all that they depend on, and how many bytes they take."""
 
 from __future__ import annotations
 

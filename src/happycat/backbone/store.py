@@ -1,4 +1,4 @@
-"""The store of tokens and features on disk: one key, one way to write, resume and verify."""
+"""The store of tokens and features: a cache on disk with one key and one way to write, resume and verify."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def batch_of(views: int) -> int:
 
 
 def delete_stores(root: Path) -> None:
-    """Take every store below a folder off the disk, and nothing else that may lie there."""
-    for about in Path(root).glob("*/recipe.json"):
-        shutil.rmtree(about.parent, ignore_errors=True)
+    """Delete every store below a folder, and nothing else that may lie there."""
+    for recipe in Path(root).glob("*/recipe.json"):
+        shutil.rmtree(recipe.parent, ignore_errors=True)
 
 
 class Store:
@@ -54,12 +54,12 @@ class Store:
         return points.recorded(self.folder)
 
     def delete(self) -> None:
-        """Take it off the disk: a token can be turned back into a picture."""
+        """Delete the store: a token can be turned back into a picture."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """No other process writes to the folder meanwhile."""
+        """Hold the folder's lock: no other process writes to it meanwhile."""
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder / ".lock", str(self.folder), wait=True):
@@ -69,10 +69,10 @@ class Store:
         """How many pictures are safely there; anything behind them is cut off."""
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        about, recipe = self.folder / "recipe.json", json.loads(json.dumps(asdict(self.recipe)))
-        if not about.exists():
-            write_json(about, recipe)
-        elif read_json(about) != recipe:
+        path, recipe = self.folder / "recipe.json", json.loads(json.dumps(asdict(self.recipe)))
+        if not path.exists():
+            write_json(path, recipe)
+        elif read_json(path) != recipe:
             raise StorageError(f"{self.folder} holds {self.recipe.kind} of something else; delete it")
         done = points.verified(self.folder, self.recipe.sizes)
         left = (self.recipe.num_pictures - done) * sum(self.recipe.sizes.values())
@@ -98,7 +98,7 @@ class TokenStore(Store):
     _cls: Tensor
 
     def fill(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int, advance: Advance) -> None:
-        """Extract what is not there yet; `advance(n)` is told of every n pictures that are.
+        """Extract what is not there yet; `advance(n)` is called for every n pictures that are.
 
         What an earlier, interrupted call wrote is verified and kept. Of several processes that want the same
         tokens one extracts them, the others wait.
@@ -161,7 +161,7 @@ def _files(said: Tokens) -> dict[str, Tensor]:
 
 @dataclass
 class Waiting:
-    """What the trunk said of the pictures from the `first` on, which wait for the tail; tensors of a row a view."""
+    """Trunk outputs of the pictures from the `first` on that wait for the tail; tensors with a row a view."""
 
     first: int
     rows: tuple[Tensor, ...] = ()
@@ -216,9 +216,9 @@ class FeatureStore(Store):
         if not waiting:
             return
         tensors = {str(i): rows.cpu().clone() for i, rows in enumerate(waiting.rows)}
-        about = {"first": str(waiting.first), "checksum": fingerprint([], tensors)}
+        metadata = {"first": str(waiting.first), "checksum": fingerprint([], tensors)}
         with replacing(self._rest) as temporary:
-            save_file(tensors, temporary, about)
+            save_file(tensors, temporary, metadata)
 
     def _waiting(self, done: int) -> Waiting:
         """What an interrupted call left waiting, if it follows what is done."""
@@ -226,11 +226,11 @@ class FeatureStore(Store):
             return Waiting(done)
         try:
             with safe_open(self._rest, "pt") as file:
-                about, tensors = file.metadata(), {name: file.get_tensor(name) for name in sorted(file.keys())}
-            whole = about["checksum"] == fingerprint([], tensors)
+                metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in sorted(file.keys())}
+            whole = metadata["checksum"] == fingerprint([], tensors)
         except (SafetensorError, OSError, KeyError, TypeError):
             whole = False
         if not whole:
             warnings.warn(f"{self._rest} is damaged; what it held is computed again", stacklevel=2)
             return Waiting(done)
-        return Waiting(done, tuple(tensors.values())) if about["first"] == str(done) else Waiting(done)
+        return Waiting(done, tuple(tensors.values())) if metadata["first"] == str(done) else Waiting(done)

@@ -1,4 +1,4 @@
-"""The tuned last block, for the class token only, and the frozen norm behind it."""
+"""The tail: a ViT's last transformer block, tuned, for the class token (CLS) only, and the frozen norm behind it."""
 
 from __future__ import annotations
 

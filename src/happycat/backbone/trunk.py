@@ -15,7 +15,7 @@ CACHED_TOKENS = 1600  # twice as many cost a CPU with 32 MB of cache a tenth of 
 
 
 class Tokens(NamedTuple):
-    """What the trunk says of a batch of views.
+    """The trunk's output for a batch of views.
 
     `normalised` (B, N, D) are the tokens that enter the last block, layer-normalised without the affine part,
     the class token first; `cls` (B, D) is the class token as it was, for the residual.
@@ -58,14 +58,14 @@ class Trunk(Frozen):
         return next(self.model.parameters()).dtype
 
     def freeze(self) -> None:
-        """No gradient from now on, and the numbers in the trunk's precision."""
+        """Freeze it: no gradient from now on, and the weights in the trunk's precision."""
         self.requires_grad_(False).eval()
         if self.precision != self._dtype == torch.float32:
             self._before_cast = super().weights_fingerprint()
         self.model.to(self.precision)
 
     def thaw(self) -> None:
-        """Let Stage-0 train it, in full precision (backbones from scratch only)."""
+        """Unfreeze it for Stage-0, in full precision (backbones from scratch only)."""
         self.model.float()
         self.requires_grad_(True)
         self._before_cast = None

@@ -1,4 +1,4 @@
-"""Views of a picture: random crop and flip for training, the centre crop for evaluation."""
+"""Data augmentation, the views of a picture: random crop and flip for training, the centre crop for evaluation."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ViewPlan:
         return F.center_crop(resized, [self.image_size, self.image_size])
 
     def random(self, resized: Tensor, key: str, view: str) -> Tensor:
-        told = f"{self.seed}/{key}/{view}".encode("utf-8", "surrogateescape")
-        digest = hashlib.blake2b(told, digest_size=24).digest()
+        content = f"{self.seed}/{key}/{view}".encode("utf-8", "surrogateescape")
+        digest = hashlib.blake2b(content, digest_size=24).digest()
         top, left, flip = (int.from_bytes(digest[i : i + 8], "big") for i in (0, 8, 16))
         height, width = resized.shape[-2:]
         top %= height - self.image_size + 1

@@ -1,4 +1,4 @@
-"""Weights of a backbone: timm's from the hub or from a file, checked before they are used."""
+"""Pretrained weights of a backbone: timm's from the hub or from a file, checked before they are used."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _fetched(name: str, image_size: int | None) -> nn.Module:
         raise WeightsError(f"the hub has no weights for {name}; give a file with its weights")
     hub = logging.getLogger("huggingface_hub")
     level = hub.level
-    hub.setLevel(logging.CRITICAL)  # it would tell of every retry; what came of them is said below
+    hub.setLevel(logging.CRITICAL)  # it would log every retry; their outcome is raised below
     try:
         return timm.create_model(name, pretrained=True, num_classes=0, **_size(name, image_size))
     except Exception as error:  # whatever the hub's client raises when it cannot be reached
@@ -106,8 +106,8 @@ def _fetched(name: str, image_size: int | None) -> nn.Module:
 
 def _size(name: str, image_size: int | None) -> dict[str, Any]:
     """The argument that sets the image size; a model that takes any, such as a CNN, has none."""
-    about = timm.get_pretrained_cfg(name)
-    free = about is not None and not about.fixed_input_size
+    published = timm.get_pretrained_cfg(name)
+    free = published is not None and not published.fixed_input_size
     return {} if image_size is None or free else {"img_size": image_size}
 
 

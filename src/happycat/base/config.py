@@ -32,12 +32,12 @@ class Checked:
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            value, about = getattr(self, f.name), f.metadata
+            value, metadata = getattr(self, f.name), f.metadata
             if value is None:
                 continue
-            if about.get("choices") and value not in about["choices"]:
-                raise InputError(f"{f.name} must be {' or '.join(about['choices'])}, got {value!r}")
-            if about.get("low") is not None and not value >= about["low"]:
-                raise InputError(f"{f.name} must be at least {about['low']:g}, got {value}")
-            if about.get("high") is not None and not value <= about["high"]:
-                raise InputError(f"{f.name} must be at most {about['high']:g}, got {value}")
+            if metadata.get("choices") and value not in metadata["choices"]:
+                raise InputError(f"{f.name} must be {' or '.join(metadata['choices'])}, got {value!r}")
+            if metadata.get("low") is not None and not value >= metadata["low"]:
+                raise InputError(f"{f.name} must be at least {metadata['low']:g}, got {value}")
+            if metadata.get("high") is not None and not value <= metadata["high"]:
+                raise InputError(f"{f.name} must be at most {metadata['high']:g}, got {value}")

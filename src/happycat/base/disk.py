@@ -1,10 +1,11 @@
-"""Writing so that nothing is ever half there: a temporary name, fsync, rename."""
+"""Atomic file writes and file locks: a temporary name, fsync, rename, so that no file is ever half-written."""
 
 from __future__ import annotations
 
 import datetime
 import errno
 import getpass
+import hashlib
 import json
 import os
 import platform
@@ -27,6 +28,15 @@ def storage_errors(path: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NoSpaceError(f"no space left for {path}; free some, or write elsewhere") from error
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def file_sha256(path: Path) -> bytes:
+    """The SHA-256 of a file's content, 32 bytes."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
 
 
 @contextmanager
@@ -97,8 +107,8 @@ def _myself() -> dict[str, str | int]:
 def _holder(path: Path) -> str:
     """Who holds a lock, in words."""
     try:
-        told = json.loads(Path(path).read_text("utf-8"))
-        words = {key: "".join(c if c.isprintable() else "?" for c in str(told[key])) for key in _myself()}
+        content = json.loads(Path(path).read_text("utf-8"))
+        words = {key: "".join(c if c.isprintable() else "?" for c in str(content[key])) for key in _myself()}
     except (OSError, ValueError, KeyError, TypeError):  # it has just begun or ended, or the system does not show it
         return "another process"
     return "process {process} of {user} on {host} ({command}) since {since}".format_map(words)

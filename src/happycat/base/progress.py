@@ -1,4 +1,4 @@
-"""Progress of a long computation: what it tells whoever waits for it."""
+"""Progress reporting for long computations: steps with a number of parts, and messages; silent by default."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ Advance = Callable[..., None]  # advance(steps, total=None, loss=None)
 
 
 def nobody(steps: int, total: int | None = None, loss: float | None = None) -> None:
-    """An `Advance` that tells nobody."""
+    """An `Advance` that shows nothing."""
 
 
 class Progress:
-    """Progress that nobody watches; the command line shows bars in its place, a program may do what it likes.
+    """Receives the progress of a computation and ignores it; the command line's subclass shows progress bars.
 
     A computation is a sequence of steps: `step` begins one and ends the one before.
     """
@@ -22,13 +22,13 @@ class Progress:
         return nobody
 
     def message(self, text: str) -> None:
-        """Say something in one line."""
+        """Show a message of one line."""
 
     def close(self) -> None:
         """End the step that is under way."""
 
     def __deepcopy__(self, memo: dict) -> Progress:
-        """Itself: copies of an estimator are watched by the same."""
+        """Itself: copies of an estimator report to the same progress."""
         return self
 
 

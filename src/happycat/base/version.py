@@ -1,3 +1,3 @@
-"""The version, the only place where it stands."""
+"""The version number; it stands nowhere else."""
 
 __version__ = "0.1.0"

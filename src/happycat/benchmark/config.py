@@ -1,4 +1,4 @@
-"""`LoopConfig`: how a run goes about it."""
+"""Run configuration, `LoopConfig`: random seed, views, token cache, number of new classes, epoch selection, logging."""
 
 from __future__ import annotations
 
@@ -16,23 +16,29 @@ PACE = ("until", "tokens", "keep_tokens", "workers", "log", "checkpoint_seconds"
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig(Checked):
-    """How a run goes about it. None of this belongs to a method."""
+    """The values of a run that belong to no method."""
 
-    seed: int = setting(0, "of everything random in training", 0)
-    views: int = setting(4, "random views stored of each image; two are drawn each epoch", 2)
-    view_seed: int = setting(0, "of the views' crops", 0)
-    fresh_views: bool = setting(False, "new crops each epoch, through the trunk, instead of stored tokens")
-    cache_gb: float = setting(20.0, "most gigabytes of tokens a stage may store; fewer views are stored if need be", 0)
-    until: int | None = setting(None, "the stage to stop after; --resume goes on from there [the last]", 0)
-    num_new: str = choice("known", COUNTERS, "how many new classes a stage has, told or estimated")
+    seed: int = setting(0, "random seed of training", 0)
+    views: int = setting(4, "random views (crops) stored of each image; two are drawn each epoch", 2)
+    view_seed: int = setting(0, "random seed of the views' crops", 0)
+    fresh_views: bool = setting(False, "new random crops through the trunk each epoch, instead of stored tokens")
+    cache_gb: float = setting(
+        20.0, "gigabytes of tokens a stage may store at most; fewer views are stored if need be", 0
+    )
+    until: int | None = setting(None, "the stage to stop after; the run can be resumed from there [the last]", 0)
+    num_new: str = choice("known", COUNTERS, "number of new classes of a stage, known beforehand or estimated")
     most_new: int | None = setting(None, "the most new classes that an estimate may give", 2)
-    select: str = choice("last", ("last", "oracle"), "the epoch that is a stage's result; oracle looks at the test set")
-    tune_tail: bool = setting(False, "tune the tail on the labelled images before a method that tunes nothing")
+    select: str = choice(
+        "last", ("last", "oracle"), "which epoch is a stage's result; oracle takes the best on the test set"
+    )
+    tune_tail: bool = setting(
+        False, "tune the tail (last block) on the labelled images before a method that tunes nothing"
+    )
     tokens: Path | None = setting(None, "where tokens and features are stored [in the run folder]")
     keep_tokens: bool = setting(False, "do not delete a stage's tokens and features when it ends")
-    workers: int = setting(DEFAULT_WORKERS, "processes that read and crop images", 0)
-    log: tuple[str, ...] = setting((), "follow the run in tensorboard or wandb, besides the CSV files")
-    checkpoint_seconds: float = setting(30.0, "how often the stage under way is put on disk", 0)
+    workers: int = setting(DEFAULT_WORKERS, "worker processes that read and crop images", 0)
+    log: tuple[str, ...] = setting((), "loggers besides the CSV files: tensorboard or wandb")
+    checkpoint_seconds: float = setting(30.0, "seconds between two checkpoints of the stage under way", 0)
 
     def numbers(self) -> dict[str, Any]:
         """The values that decide the numbers of a run; the others only decide how fast it is."""

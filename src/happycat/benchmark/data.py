@@ -80,7 +80,7 @@ class StageData:
             self.settle()
 
     def settle(self) -> None:
-        """Take the backbone as it is now for the one of all stages to come."""
+        """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
         self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers)
         self._tests.clear()  # what was served while the backbone still changed
@@ -144,7 +144,7 @@ class StageData:
         return StoredViews(store, self.device)
 
     def _features(self, stage: int, random_views: int) -> VectorViews:
-        """From the tokens of the stage under way, if it has them; else from the pictures."""
+        """Features of a stage: from its tokens while it is under way, if it has them; else from the pictures."""
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):

@@ -1,4 +1,4 @@
-"""A run as something to look at."""
+"""Figures of a finished run: accuracy curves, discovered classes, the estimates of their number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def draw_run(record: Record, images: Images, title: str) -> Path:
 
 
 def draw_counts(record: Record, num_stages: int) -> list[Path]:
-    """The curves of a run's estimates, a panel each stage; nothing if the numbers were told."""
+    """The curves of a run's estimates, a panel each stage; nothing if the numbers were known."""
     counts = {t: Number.of(record.model(t).get("count")) for t in range(1, num_stages)}
     panels = [number_panel(count, f"stage {t}: {count.number}") for t, count in counts.items() if count is not None]
     return lines(panels, record.folder / "count") if panels else []

@@ -1,4 +1,4 @@
-"""A run where people follow runs: CSV files always, TensorBoard and Weights & Biases if asked for.
+"""Experiment loggers: CSV files always, TensorBoard and Weights & Biases if asked for.
 
 RUN/epochs.csv     stage, epoch, term, value: a line for the loss and for each of its terms, of each epoch
     stages.csv     a line per stage: its scores
@@ -26,7 +26,7 @@ from happycat.base.disk import storage_errors, write_text
 from happycat.base.errors import InputError
 
 
-def open_logs(names: Sequence[str], folder: Path, about: dict, epochs: list[dict], stages: list[dict]) -> Logs:
+def open_logs(names: Sequence[str], folder: Path, metadata: dict, epochs: list[dict], stages: list[dict]) -> Logs:
     """The logs of the run in `folder`, holding what is recorded so far: `epochs`, and the scores of the `stages`."""
     check_logs(names)
     folder = Path(folder)
@@ -35,7 +35,7 @@ def open_logs(names: Sequence[str], folder: Path, about: dict, epochs: list[dict
         with storage_errors(folder):
             logs.writers.append(Csv(folder))
             for name in dict.fromkeys(names):
-                logs.writers.append(LOGS[name](folder, about))
+                logs.writers.append(LOGS[name](folder, metadata))
         for stage in range(len(stages) + 1):
             for line in epochs:
                 if line["stage"] == stage:
@@ -69,7 +69,7 @@ class Log(Protocol):
 
 
 class Logs:
-    """The logs of one run, told of each epoch and each stage as it ends."""
+    """The logs of one run, which are given each epoch and each stage as it ends."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -141,14 +141,14 @@ class TensorBoard:
     So files from before are emptied, not deleted: a TensorBoard that has one open would never look at the next.
     """
 
-    def __init__(self, folder: Path, about: dict):
+    def __init__(self, folder: Path, metadata: dict):
         from torch.utils.tensorboard import SummaryWriter
 
         for replaced in (folder / "tensorboard").glob("events.out.tfevents.*"):
             os.truncate(replaced, 0)
         # purge_step 0 has a TensorBoard that is watching forget what it read before.
         self.writer = SummaryWriter(folder / "tensorboard", purge_step=0, flush_secs=10)
-        self.writer.add_text("about", f"<pre>{json.dumps(about, indent=1, ensure_ascii=False)}</pre>")
+        self.writer.add_text("metadata", f"<pre>{json.dumps(metadata, indent=1, ensure_ascii=False)}</pre>")
 
     def epoch(self, step: int, line: dict) -> None:
         for tag, value in _epoch_tags(line).items():
@@ -170,13 +170,13 @@ class WeightsAndBiases:
     rows and those before it are deleted.
     """
 
-    def __init__(self, folder: Path, about: dict):
+    def __init__(self, folder: Path, metadata: dict):
         import wandb
 
-        identity = folder / "wandb" / "id"
-        if not identity.exists():
-            write_text(identity, secrets.token_hex(4))
-        run_id = identity.read_text()
+        id_file = folder / "wandb" / "id"
+        if not id_file.exists():
+            write_text(id_file, secrets.token_hex(4))
+        run_id = id_file.read_text()
         for replaced in (folder / "wandb").glob(f"offline-run-*-{run_id}"):
             shutil.rmtree(replaced)
         try:
@@ -185,7 +185,7 @@ class WeightsAndBiases:
                 id=run_id,
                 name=folder.resolve().name,
                 project=os.environ.get("WANDB_PROJECT", "happycat"),
-                config=about,
+                config=metadata,
                 resume="allow",
                 reinit="create_new",
                 settings={"console": "off"},  # progress bars are no log

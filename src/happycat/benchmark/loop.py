@@ -95,7 +95,7 @@ class Loop:
 
     def _open_logs(self) -> Logs:
         record = self.record
-        return open_logs(self.config.log, record.folder, record.about(), record.epochs(), record.stage_scores())
+        return open_logs(self.config.log, record.folder, record.metadata(), record.epochs(), record.stage_scores())
 
     # Stage-0
 
@@ -173,7 +173,7 @@ class Loop:
         return show
 
     def _best_so_far(self, stage: int) -> float:
-        """The best test accuracy among this stage's recorded epochs (for --select oracle)."""
+        """The best test accuracy among this stage's recorded epochs (for `select` = oracle)."""
         return max((e.get("test_all", -1.0) for e in self.record.epochs() if e["stage"] == stage), default=-1.0)
 
     # Evaluation
@@ -211,7 +211,7 @@ class Loop:
         self.record.finish_stage(
             stage,
             states=self._states(stage),
-            model=self._describe(stage),
+            model=self._model_metadata(stage),
             scores=scores,
             assigned=prediction_rows(self.data.pictures(stage).keys, assigned),
             predictions=[
@@ -255,8 +255,8 @@ class Loop:
             data.tail.load_state_dict(own)
         data.settle()
 
-    def _describe(self, stage: int) -> dict[str, Any]:
-        """The model in words: its classes with their stable ids, its values, its trunk."""
+    def _model_metadata(self, stage: int) -> dict[str, Any]:
+        """The model's metadata: its classes with their stable ids, its values, its trunk."""
         counts, num_base, trunk = self.method.class_counts(), self.split.num_seen(0), self.data.trunk
         stages = [c["stage"] for c in self.record.model(stage - 1)["classes"]] if stage else []
         stages += [stage] * (self.method.num_classes - len(stages))

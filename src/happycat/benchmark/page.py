@@ -40,13 +40,13 @@ def run_page(records: Sequence[Record]) -> Page:
 
 
 def _run(record: Record) -> Run:
-    about, scores = record.about()["numbers"], record.stage_scores()
+    numbers, scores = record.metadata()["numbers"], record.stage_scores()
     if not scores:
         raise InputError(f"{record.folder} has not finished a stage yet")
     last = len(scores) - 1
     split = Split.read(record.folder / "split.json")
     old, new = _confidence(record, last, split.num_seen(max(0, last - 1)))
-    name = f"{about['method']} on {about['dataset']}, seed {about['seed']}"
+    name = f"{numbers['method']} on {numbers['dataset']}, seed {numbers['seed']}"
     return Run(name=name, scores=tuple(scores), confidence_old=old, confidence_new=new)
 
 

@@ -26,13 +26,13 @@ class Protocol(Checked):
     `overlap=False` serves no image twice and shares out what is left over the remaining stages.
     """
 
-    base_classes: int = field(metadata=described("how many classes are labelled", 2))
+    base_classes: int = field(metadata=described("base classes: how many classes are labelled at Stage-0", 2))
     stages: int = setting(5, "how many stages follow Stage-0", 1)
-    labelled_share: float = setting(0.8, "of a base class's images that are labelled", 0.01, 0.99)
+    labelled_share: float = setting(0.8, "share of a base class's images that are labelled", 0.01, 0.99)
     new_per_class: int | None = setting(None, "images of each new class at its stage", 1)
     old_per_class: int | None = setting(None, "images of each earlier class at every stage", 1)
-    overlap: bool = setting(True, "may serve an image again at a later stage, as the authors' program does")
-    split_seed: int = setting(0, "of the choice of images, and of the class order if it is shuffled", 0)
+    overlap: bool = setting(True, "an image may be served again at a later stage, as in the authors' program")
+    split_seed: int = setting(0, "random seed of the split, and of the class order if it is shuffled", 0)
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def check_split(split: Split, batch_size: int) -> None:
         if number < batch_size:
             raise InputError(
                 f"{name} has {number} images, fewer than a batch of {batch_size}; "
-                f"use --batch-size {number} or less, or give more images"
+                f"use a batch size of {number} or less, or give more images"
             )
     if empty := [name for name in split.classes if not split.test.get(name)]:
         raise InputError(f"{len(empty)} classes have no test image (first: {empty[0]!r}); give each at least one")

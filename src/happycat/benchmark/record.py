@@ -1,4 +1,4 @@
-"""A run on disk: what was asked, a line per epoch, a folder per finished stage, and where to go on.
+"""The run folder: configuration, a line per epoch, a folder per finished stage, and the checkpoint to resume from.
 
 RUN/run.json            method, values, data, seed, versions
     split.json          which images are served when
@@ -15,7 +15,6 @@ RUN/run.json            method, values, data, seed, versions
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import os
 import shutil
@@ -28,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.base.disk import locked, read_json, replacing, storage_errors, sync, write_json, write_text
+from happycat.base.disk import file_sha256, locked, read_json, replacing, storage_errors, sync, write_json, write_text
 from happycat.base.errors import InputError, NoSpaceError, StorageError
 from happycat.benchmark.protocol import Split
 
@@ -43,35 +42,35 @@ class Record:
         self._lock = ExitStack()
 
     @classmethod
-    def open(cls, folder: Path, about: dict, split: Split, resume: bool) -> Record:
+    def open(cls, folder: Path, metadata: dict, split: Split, resume: bool) -> Record:
         """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
         names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
         begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
-        return cls.reopen(folder, about, split) if resume and begun else cls.create(folder, about, split)
+        return cls.reopen(folder, metadata, split) if resume and begun else cls.create(folder, metadata, split)
 
     @classmethod
-    def create(cls, folder: Path, about: dict, split: Split) -> Record:
-        """A new run folder. `about["numbers"]` holds everything that decides the run's numbers."""
+    def create(cls, folder: Path, metadata: dict, split: Split) -> Record:
+        """A new run folder. `metadata["numbers"]` holds everything that decides the run's numbers."""
         record = cls(folder)
         if (record.folder / "run.json").exists():
-            raise InputError(f"{folder} holds a run already; go on with it (--resume) or give another folder (--out)")
+            raise InputError(f"{folder} holds a run already; resume that run, or give another folder")
         with storage_errors(record.folder):
             record.folder.mkdir(parents=True, exist_ok=True)
         record._take_lock()
         split.write(record.folder / "split.json")
-        write_json(record.folder / "run.json", {"format": FORMAT, **about})
+        write_json(record.folder / "run.json", {"format": FORMAT, **metadata})
         return record
 
     @classmethod
-    def reopen(cls, folder: Path, about: dict, split: Split) -> Record:
+    def reopen(cls, folder: Path, metadata: dict, split: Split) -> Record:
         """The run folder of an interrupted run, if it was started with the same values."""
         record = cls(folder)
-        before = record.about()
-        for name, value in json.loads(json.dumps(about["numbers"])).items():
+        before = record.metadata()
+        for name, value in json.loads(json.dumps(metadata["numbers"])).items():
             if before["numbers"].get(name) != value:
                 raise InputError(
                     f"{folder} was started with {name} = {_short(before['numbers'].get(name))}, now it is "
-                    f"{_short(value)}; resume with the same values or give another folder (--out)"
+                    f"{_short(value)}; resume with the same values, or give another folder"
                 )
         if Split.read(record.folder / "split.json") != split:
             raise InputError(f"{folder} was started with another split; resume with the same data and protocol")
@@ -79,16 +78,17 @@ class Record:
         record._clean()
         return record
 
-    def about(self) -> dict:
+    def metadata(self) -> dict:
+        """The metadata of the run (run.json): method, values, data, seed, versions."""
         if not (self.folder / "run.json").exists():
             raise InputError(f"{self.folder} is not a run folder: it has no run.json")
-        about = read_json(self.folder / "run.json")
-        if about.get("format") != FORMAT:
+        metadata = read_json(self.folder / "run.json")
+        if metadata.get("format") != FORMAT:
             raise InputError(
-                f"{self.folder} is a run of another version (format {about.get('format')}, happycat "
-                f"{about.get('happycat')}); this version reads format {FORMAT}"
+                f"{self.folder} is a run of another version (format {metadata.get('format')}, happycat "
+                f"{metadata.get('happycat')}); this version reads format {FORMAT}"
             )
-        return about
+        return metadata
 
     def _take_lock(self) -> None:
         self._lock.enter_context(locked(self.folder / ".lock", str(self.folder), wait=False))
@@ -183,7 +183,7 @@ class Record:
         assigned: list[dict],
         predictions: list[dict],
     ) -> None:
-        """Write all of a finished stage at once, `states` being tensors by file; the checkpoint has done its duty."""
+        """Write all of a finished stage at once, `states` being tensors by file; the checkpoint is deleted."""
         folder = self.stage_folder(stage)
         temporary = folder.with_name(f".{stage}.partial")
         with storage_errors(folder):
@@ -191,7 +191,7 @@ class Record:
             temporary.mkdir(parents=True)
             for name, tensors in states.items():
                 _save(tensors, temporary / f"{name}.safetensors", {})
-            checksums = {path.name: _sha256(path) for path in sorted(temporary.glob("*.safetensors"))}
+            checksums = {path.name: file_sha256(path).hex() for path in sorted(temporary.glob("*.safetensors"))}
             write_json(temporary / "model.json", {"format": FORMAT, **model, "sha256": checksums})
             write_json(temporary / "scores.json", scores)
             _write_csv(temporary / "assigned.csv", assigned)
@@ -227,7 +227,7 @@ class Record:
         write_text(self.folder / "stages.jsonl", "".join(line + "\n" for line in lines))
 
     def model(self, stage: int) -> dict:
-        """The description of the model after a stage."""
+        """The metadata of the model after a stage (model.json)."""
         return read_json(self.stage_folder(stage) / "model.json")
 
     def has_state(self, stage: int, name: str) -> bool:
@@ -238,7 +238,7 @@ class Record:
         """The tensors of `name`.safetensors after a stage, checked against their checksum."""
         path = self.stage_folder(stage) / f"{name}.safetensors"
         expected = self.model(stage)["sha256"]
-        if not path.exists() or expected.get(path.name) != _sha256(path):
+        if not path.exists() or expected.get(path.name) != file_sha256(path).hex():
             raise StorageError(f"{path} is missing or damaged: its checksum is not the recorded one")
         with safe_open(path, "pt") as file:
             return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -262,14 +262,6 @@ def _write_csv(path: Path, rows: list[dict]) -> None:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while data := file.read(1 << 22):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 def _short(value: object) -> str:

@@ -1,4 +1,4 @@
-"""From what a person asks for to a loop that is ready to run."""
+"""Setup of a run: from a `Request` (method, data set, backbone, values) to a stage loop that is ready to run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from happycat.methods.pretraining import small_vit_config
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to run, on what, with what; everything that has a usual value may be left out."""
+    """A run that is asked for: method, data set, protocol, backbone, folder; what has a default may be left out."""
 
     method: str = "happy"
     flavour: str = "authors"
@@ -73,8 +73,8 @@ def prepare(request: Request, progress: Progress) -> Loop:
         start = Record(request.start)
         config = check_start(start, method_class, config, request.method_values, split, parts.trunk, backbone)
         pretraining = check_pretraining(start, pretraining)
-    about = describe(request, config, pretraining, data, parts.trunk, loop, start)
-    record = Record.open(request.out, about, split, request.resume)
+    metadata = run_metadata(request, config, pretraining, data, parts.trunk, loop, start)
+    record = Record.open(request.out, metadata, split, request.resume)
     if data.skipped:
         write_skipped(record.folder / "skipped.csv", data.skipped)
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
@@ -115,7 +115,7 @@ def check_start(
     backbone: BackboneConfig,
 ) -> MethodConfig:
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
-    numbers, folder = start.about()["numbers"], start.folder
+    numbers, folder = start.metadata()["numbers"], start.folder
     other, _ = METHODS[numbers["method"]]
     if other.family != method_class.family or other.rehearses:
         raise InputError(f"{folder} is a run of {numbers['method']}, whose Stage-0 is of another kind")
@@ -139,7 +139,7 @@ def check_start(
 
 def check_pretraining(start: Record, pretraining: ParametricConfig | None) -> ParametricConfig | None:
     """The values that the backbone of the run to start from was trained with, if this run trains one as well."""
-    theirs = start.about()["numbers"].get("pretraining")
+    theirs = start.metadata()["numbers"].get("pretraining")
     if (theirs is None) != (pretraining is None):
         raise InputError(
             f"{start.folder} has a backbone that was trained in another way; start from a run with the same"
@@ -210,7 +210,7 @@ def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:
     return replace(asked, name="scratch_vit" if tiny else "vit_base_patch16_224.dino")
 
 
-def describe(
+def run_metadata(
     request: Request,
     config: MethodConfig,
     pretraining: ParametricConfig | None,
@@ -219,7 +219,7 @@ def describe(
     loop: LoopConfig,
     start: Record | None,
 ) -> dict[str, Any]:
-    """What goes into run.json; `numbers` is what must not change when a run is resumed."""
+    """The metadata of a run, for run.json; `numbers` is what must not change when a run is resumed."""
     packages = ("torch", "torchvision", "timm", "numpy", "scikit-learn", "scipy")
     return {
         "happycat": __version__,

@@ -1,4 +1,4 @@
-"""How fast one Happy step is: the reference, fresh views, cached tokens; measured in one run."""
+"""Throughput benchmark of a training step of Happy: the reference, fresh views, cached tokens; measured in one run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def measure_speed(
 
 
 def speed_table(figures: dict) -> Table:
-    """The figures for a person."""
+    """The figures as a table."""
     table = Table(
         title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']} ({figures['threads']} threads), "
         f"trunk in {figures['trunk_precision']}",
@@ -182,7 +182,7 @@ def _reference_steps(model: VisionTransformer, pictures: ArrayPictures, device: 
 
 @contextmanager
 def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[StoredViews]:
-    """A token store in a temporary folder. How fast tokens are used does not depend on what they say: noise will do."""
+    """A token store in a temporary folder. Throughput does not depend on the tokens' values: noise will do."""
     with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
         store = TokenStore(Path(folder), Recipe.of(trunk, "noise", pictures, plan, views=2))
         shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)

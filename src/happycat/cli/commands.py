@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "practitioner:discover",
             "Find new classes among unlabelled images; the model learns them as a new version.",
         ),
-        "predict": Entry("practitioner:predict", "Say which class images belong to, or that none fits."),
+        "predict": Entry("practitioner:predict", "Predict the class of each image, or that none fits."),
     },
     "Corrections": {
         "name": Entry("corrections:name", "Give a class its name."),

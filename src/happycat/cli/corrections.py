@@ -1,4 +1,4 @@
-"""The commands that correct a model's classes, and the one that shows them; they need no deep learning library."""
+"""Commands that correct a model's classes (name, merge, split, drop, undo), and `show`; they need no torch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from happycat.cli.display import print_line
 from happycat.cli.display import results as out
-from happycat.cli.display import tell
 from happycat.cli.flags import WaitOption, advising_to_wait
 from happycat.model import corrections
 from happycat.model import file as model_file
@@ -62,8 +62,8 @@ def split(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) 
 
     def change(registry: ClassRegistry) -> str:
         first, *others = registry.split(which)
-        told = [f"{_label(registry, entry)} ({_images(registry, entry)})" for entry in (first, *others)]
-        return f"{_label(registry, first)} is split: {', '.join(told[:-1])} and {told[-1]}"
+        parts = [f"{_label(registry, entry)} ({_images(registry, entry)})" for entry in (first, *others)]
+        return f"{_label(registry, first)} is split: {', '.join(parts[:-1])} and {parts[-1]}"
 
     _correct(model, f"split {which}", change, wait)
 
@@ -77,7 +77,7 @@ def undo(model: ModelArgument, wait: WaitOption = False) -> None:
     """Go back to the version before."""
     with advising_to_wait():
         number = corrections.undo(model, wait)
-    tell(f"{model} is at version {number} again")
+    print_line(f"{model} is at version {number} again")
 
 
 def show(
@@ -87,11 +87,11 @@ def show(
     """Show a model's classes, its versions, and what it holds."""
     file = model_file.read(model)
     registry = ClassRegistry.of(file.metadata, file.arrays)
-    classes = [_told(registry, entry) for entry in registry.entries if entry.rows]
+    classes = [_class_row(registry, entry) for entry in registry.entries if entry.rows]
     history = model_file.history(model)
     if as_json:
-        told = {"version": file.number, "backbone": file.base.metadata.get("backbone"), "unknown": registry.unknown}
-        print(json.dumps({**told, "classes": classes, "versions": history}, indent=1))
+        metadata = {"version": file.number, "backbone": file.base.metadata.get("backbone"), "unknown": registry.unknown}
+        print(json.dumps({**metadata, "classes": classes, "versions": history}, indent=1))
         return
     out.print(_table(shown(f"{model}, version {file.number}"), classes))
     for version in history:
@@ -115,7 +115,7 @@ def _images(registry: ClassRegistry, entry: ClassEntry) -> str:
     return "1 image" if number == 1 else f"{number} images"
 
 
-def _told(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
+def _class_row(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
     return {
         "id": entry.id,
         "label": registry.label(entry),

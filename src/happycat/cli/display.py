@@ -17,8 +17,8 @@ from happycat.images.decoding import shown
 results = Console(highlight=False, markup=False, emoji=False)
 
 
-def tell(text: str) -> None:
-    """Print a line of the result; control characters in paths and names are written out, never sent to the terminal."""
+def print_line(text: str) -> None:
+    """Print a line to stdout; control characters in paths and names are written out, never sent to the terminal."""
     results.print(shown(text), soft_wrap=True)
 
 

@@ -20,15 +20,16 @@ if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's 
 DATA, PROTOCOL, RUN, BACKBONE = "Data", "Protocol", "Run", "Backbone"  # the sections of help texts
 
 SizeOption = Annotated[
-    int | None, typer.Option(help="pixels a side of a view [the backbone's]", rich_help_panel=BACKBONE)
+    int | None, typer.Option(help="image size: pixels a side of a view [the backbone's]", rich_help_panel=BACKBONE)
 ]
 PrecisionOption = Annotated[
-    str | None, typer.Option(help="of the trunk: bf16 or fp32 [the fastest]", rich_help_panel=BACKBONE)
+    str | None, typer.Option(help="precision of the trunk: bf16 or fp32 [the fastest]", rich_help_panel=BACKBONE)
 ]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, mps or auto", rich_help_panel=BACKBONE)]
-BackboneOption = Annotated[str | None, typer.Option(help="a timm ViT (`happycat list`)", rich_help_panel=BACKBONE)]
+DeviceOption = Annotated[str, typer.Option(help="device: cpu, cuda, mps or auto", rich_help_panel=BACKBONE)]
+BackboneOption = Annotated[str | None, typer.Option(help="a timm model (`happycat list`)", rich_help_panel=BACKBONE)]
 WeightsOption = Annotated[
-    Path | None, typer.Option(help="its weights: safetensors or a plain state dict [hub]", rich_help_panel=BACKBONE)
+    Path | None,
+    typer.Option(help="the backbone's weights: safetensors or a plain state dict [hub]", rich_help_panel=BACKBONE),
 ]
 DatasetArgument = Annotated[str, typer.Argument(help="a data set's name (`happycat list`) or a folder of images")]
 RootOption = Annotated[Path | None, typer.Option(help="where the data set lies [data]", rich_help_panel=DATA)]
@@ -41,12 +42,13 @@ DownloadOption = Annotated[
 OrderOption = Annotated[
     str | None,
     typer.Option(
-        help="a file of class names in the order they are met, or `seed` to shuffle [as published]",
+        help="class order: a file of class names, or `seed` to shuffle [as published]",
         rich_help_panel=PROTOCOL,
     ),
 ]
 FlavourOption = Annotated[
-    str, typer.Option(help="which set of a method's values: authors or paper", rich_help_panel=RUN)
+    str,
+    typer.Option(help="hyperparameters of the authors' program or of the paper: authors or paper", rich_help_panel=RUN),
 ]
 WaitOption = Annotated[bool, typer.Option("--wait", help="wait while another command changes the model")]
 

@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 METHOD_VALUES = "Values of a method"  # the section of flags that belong to some methods only
-WORDS = "happycat.words"  # where a context keeps what was typed
+WORDS = "happycat.words"  # the context's key for what was typed
 Row = tuple[str, str]
 
 

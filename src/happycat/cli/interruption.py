@@ -1,4 +1,4 @@
-"""Work that is interrupted, by Ctrl-C or a full disk: what is kept of it and how to go on."""
+"""Interrupted commands (Ctrl-C, a full disk): what is kept of their work, and how to resume."""
 
 from __future__ import annotations
 

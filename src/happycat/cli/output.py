@@ -1,4 +1,4 @@
-"""What the commands for one's own images print: tables, a sentence, rows."""
+"""Printed output of the commands for one's own images: tables, a sentence, rows."""
 
 from __future__ import annotations
 

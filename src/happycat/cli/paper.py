@@ -19,7 +19,7 @@ from happycat.benchmark.paper.reports import Report
 from happycat.benchmark.paper.study import Setting, Study
 from happycat.benchmark.protocol import Protocol
 from happycat.benchmark.setup import Request
-from happycat.cli.display import Display, tell
+from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     DATA,
@@ -56,8 +56,8 @@ def paper(
     only: Annotated[
         list[str] | None, typer.Option(help="only the rows of this method or label; repeat for more")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
-    jobs: Annotated[int, typer.Option(help="how many runs at a time; they share the cores", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="number of random seeds, from --seed on", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="runs at a time; they share the cores", min=1)] = 1,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="where the runs lie; experiments share them")] = Path(
         "runs/paper"
     ),
@@ -66,9 +66,9 @@ def paper(
         bool, typer.Option("--plan", help="only say what would be done and how long it would take")
     ] = False,
     paper_dataset: Annotated[
-        str | None, typer.Option(help="whose numbers of the paper to show beside [the data set's own]")
+        str | None, typer.Option(help="the paper's data set whose numbers are shown beside ours [the same]")
     ] = None,
-    severity: Annotated[int, typer.Option(help="of `corruption`, 1 to 5", min=1, max=5)] = 2,
+    severity: Annotated[int, typer.Option(help="severity of the experiment `corruption`, 1 to 5", min=1, max=5)] = 2,
     own_corruptions: Annotated[
         bool, typer.Option("--own-corruptions", help="make CIFAR-100's corruptions here instead of reading CIFAR-100-C")
     ] = False,
@@ -116,7 +116,7 @@ def paper(
         {setting.data.name: paper_dataset or setting.data.name for setting in settings},
     )
     for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
-        tell(line)
+        print_line(line)
     if plan:
         return
     with interruptible("the same command goes on from here"):
@@ -133,7 +133,7 @@ def deliver(made: Report, folder: Path) -> None:
     for table in made.tables.values():
         out.print(table)
     written += made.draw(folder)
-    tell(f"written: {', '.join(str(path) for path in written)}")
+    print_line(f"written: {', '.join(str(path) for path in written)}")
 
 
 def put_away(tokens: Path, keep: bool) -> None:
@@ -142,7 +142,7 @@ def put_away(tokens: Path, keep: bool) -> None:
         delete_stores(tokens)
     elif tokens.exists():
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9
-        tell(f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done")
+        print_line(f"{size:.1f} GB of tokens stay in {tokens} for other experiments; delete them when you are done")
 
 
 def chosen_rows(

@@ -1,4 +1,4 @@
-"""The commands for one's own images. Results go to stdout, progress to stderr."""
+"""Commands for one's own images: fit, discover, predict, export, report. Results go to stdout, progress to stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError
-from happycat.cli.display import Display, tell
+from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 WeightsOption = Annotated[
-    Path | None, typer.Option(help="the backbone's weights [those of fit]", rich_help_panel=BACKBONE)
+    Path | None, typer.Option(help="the backbone's weights file [that of fit]", rich_help_panel=BACKBONE)
 ]
-WorkersOption = Annotated[int | None, typer.Option(help="processes that read images", min=0, rich_help_panel=BACKBONE)]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
+]
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -38,15 +40,17 @@ def fit(
     labelled: Annotated[Path, typer.Argument(help="a folder of folders by class, or a CSV file with path and label")],
     model: Annotated[Path, typer.Option("--out", "-o", help="the model file to write")] = Path("model.cat"),
     backbone: Annotated[
-        str, typer.Option(help="a timm ViT (`happycat list`)", rich_help_panel=BACKBONE)
+        str, typer.Option(help="a timm model (`happycat list`)", rich_help_panel=BACKBONE)
     ] = USUAL_BACKBONE,
     weights: FitWeightsOption = None,
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-    mirror: Annotated[bool, typer.Option(help="whether a picture's mirror image is of the same class")] = True,
-    seed: Annotated[int, typer.Option(help="of everything random", min=0)] = 0,
+    mirror: Annotated[
+        bool, typer.Option(help="augment with mirror images: a picture and its mirror image are of one class")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="random seed", min=0)] = 0,
 ) -> None:
     """Learn the classes of labelled images."""
     if model.exists():
@@ -70,11 +74,11 @@ def fit(
     with keeping(model) as cache, interruptible(lambda: kept_so_far(progress, cache)), progress:
         cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
         cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
-    _told_of_files(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
+    _print_left_out(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
     if cat.fitted_.accuracy is not None:
         out.print(f"{cat.fitted_.accuracy:.1f}% of {cat.fitted_.held_out} images that were held out are right")
-    tell(f"written: {model} ({_size(model)}), version 1")
+    print_line(f"written: {model} ({_size(model)}), version 1")
 
 
 def discover(
@@ -130,10 +134,10 @@ def _discover(
         more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
         cat.append(model, what, more)
         write_page(page_of(cat, review, model, images), folder / "page.html")
-    _told_of_files(folder, found.skipped, found.duplicates)
+    _print_left_out(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))
-    tell(f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}")
+    print_line(f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}")
 
 
 def predict(
@@ -148,7 +152,7 @@ def predict(
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
 ) -> None:
-    """Say which class images belong to, or that none fits."""
+    """Predict the class of each image, or that none fits."""
     if as_json and as_csv:
         raise InputError("--json and --csv are two ways to print the same; give one of them")
     model_file.history(model)  # refuses what is no model
@@ -186,7 +190,9 @@ def export(
     with Display() as progress:
         progress.step("exporting")
         difference = export_onnx(cat, onnx)
-    tell(f"written: {onnx} ({_size(onnx)}); it says what the model says (probabilities within {difference:.0e})")
+    print_line(
+        f"written: {onnx} ({_size(onnx)}); it predicts as the model does (probabilities within {difference:.0e})"
+    )
 
 
 def report(
@@ -206,7 +212,7 @@ def report(
         from happycat.model.page import review_page
 
         write_page(review_page(what[0], images), page)
-    tell(f"written: {page}")
+    print_line(f"written: {page}")
 
 
 def new_classes(text: str) -> int | str:
@@ -254,7 +260,7 @@ def _summary(found: Discovery) -> dict:
     }
 
 
-def _told_of_files(folder: Path, skipped: list[Skipped], duplicates: int) -> None:
+def _print_left_out(folder: Path, skipped: list[Skipped], duplicates: int) -> None:
     """Say how many files were left out and where they are listed."""
     if duplicates:
         out.print(f"{duplicates} images are there twice; each was counted once")
@@ -264,7 +270,7 @@ def _told_of_files(folder: Path, skipped: list[Skipped], duplicates: int) -> Non
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_skipped(folder / "skipped.csv", skipped)
-        tell(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}")
+        print_line(f"{len(skipped)} files could not be used; see {folder / 'skipped.csv'}")
 
 
 def _size(path: Path) -> str:

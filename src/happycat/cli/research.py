@@ -1,4 +1,4 @@
-"""The commands of a researcher: run a method over the stages of a data set, and what belongs to that."""
+"""Commands for research: bench, demo, list, stages, speed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from happycat.benchmark.paper.catalogue import catalogue
 from happycat.benchmark.protocol import Protocol, plan_text
 from happycat.benchmark.setup import Request, prepare, the_split
 from happycat.benchmark.speed import measure_speed, speed_table
-from happycat.cli.display import Display, scores_table, tell
+from happycat.cli.display import Display, print_line, scores_table
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     BACKBONE,
@@ -62,16 +62,15 @@ def bench(
     out_folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="the run folder [runs/METHOD-DATASET]", rich_help_panel=RUN)
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on with an interrupted run", rich_help_panel=RUN)
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="resume an interrupted run", rich_help_panel=RUN)] = False,
     root: RootOption = None,
     option: OptionOption = None,
     download: DownloadOption = False,
     class_order: OrderOption = None,
     split: Annotated[Path | None, typer.Option(help="a split file to run on", rich_help_panel=PROTOCOL)] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="a run whose Stage-0 is taken as this one's", rich_help_panel=RUN)
+        Path | None,
+        typer.Option("--from", help="start from the Stage-0 of another run: its folder", rich_help_panel=RUN),
     ] = None,
     flavour: FlavourOption = "authors",
     backbone: BackboneOption = None,
@@ -105,12 +104,12 @@ def bench(
 
 def demo(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="the run folder")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="the run's seed")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted demo")] = False,
+    seed: Annotated[int, typer.Option(help="random seed of the run")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="resume an interrupted demo")] = False,
 ) -> None:
     """Learn six handwritten digits with their labels, then discover the other four without.
 
-    Needs no download and no GPU: scikit-learn's bundled digits and a small ViT trained from nothing.
+    Needs no download and no GPU: scikit-learn's bundled digits and a small ViT trained from scratch.
     """
     torch.set_num_threads(1)  # so small a model gains nothing from a second, and waits for it on a busy machine
     run(
@@ -142,7 +141,7 @@ def run(request: Request) -> None:
                 f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
             )
         picture = report.draw_run(loop.record, loop.images, title)
-    tell(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
+    print_line(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
 
 
 def list_() -> None:
@@ -182,7 +181,7 @@ def stages(
     made = the_split(request, data)
     made.write(out_file)
     out.print(plan_text(made))
-    tell(f"written to {out_file}")
+    print_line(f"written to {out_file}")
 
 
 def speed(
@@ -192,7 +191,7 @@ def speed(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
-    seconds: Annotated[float, typer.Option(help="how long to measure each figure at least")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="seconds to measure each figure, at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure training throughput: the reference step, fresh views, cached tokens."""

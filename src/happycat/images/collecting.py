@@ -6,7 +6,6 @@ What cannot be used is left out and listed with the reason; each content counts 
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from happycat.base.disk import replacing
+from happycat.base.disk import file_sha256, replacing
 from happycat.base.errors import InputError
 from happycat.base.progress import Advance, nobody
 from happycat.images.decoding import reason_against, shown
@@ -56,8 +55,8 @@ def gather_labelled(
 
     With `parts`, such as train and test, the class folders lie in these folders of the source, and the pictures come
     part by part. Each content is kept once, in the part that is named first; one content under two labels is left out
-    altogether. With `keep_duplicates`, every readable file is kept. `advance` is told the number of files, then
-    called with 1 after each.
+    altogether. With `keep_duplicates`, every readable file is kept. `advance` gets the number of files first (its
+    `total`), then it is called with 1 after each.
     """
     source = expanded(source)
     if os.path.isdir(source):
@@ -73,7 +72,7 @@ def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gat
     """The pictures of a folder, of a CSV file with a column path, or of the files and folders in a sequence.
 
     The keys are paths below the folder, paths as in the CSV file, or paths as given in the sequence.
-    `advance` is told the number of files, then called with 1 after each.
+    `advance` gets the number of files first (its `total`), then it is called with 1 after each.
     """
     if isinstance(source, str | Path):
         source = expanded(source)
@@ -172,14 +171,10 @@ def _length(path: Path) -> int | None:
 
 def _digest_or_reason(path: Path) -> bytes | str:
     """The SHA-256 of the file, or in a few words why it cannot be read."""
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        return file_sha256(path)
     except OSError as error:
         return error.strerror or str(error)
-    return digest.digest()
 
 
 def _contradiction(file: Candidate, group: list[Candidate]) -> str:

@@ -179,5 +179,5 @@ def _entries(folder: Path) -> list[tuple[str, bool, bool]]:
 def _is_folder(entry: os.DirEntry) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself; as a file it will be told
+    except OSError:  # a link to itself; it is reported as a file that cannot be read
         return False

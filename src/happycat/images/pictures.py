@@ -1,4 +1,4 @@
-"""What every data set gives: pictures that can be read one at a time, and their labels beside them."""
+"""Data set types: pictures that can be read one at a time, and their labels beside them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Pictures:
         return 0, 0
 
     def digest(self) -> str:
-        """Sixteen hex digits that tell these pictures, in this order, from any others: source, keys and stamps."""
-        told = json.dumps([self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        """Sixteen hex digits that identify these pictures, in this order: a hash of source, keys and stamps."""
+        content = json.dumps([self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     @property
     def source(self) -> str:
-        """What tells these pictures from others that may have the same keys."""
+        """The source of the pictures, which distinguishes them from others with the same keys."""
         raise NotImplementedError
 
 
@@ -69,10 +69,10 @@ class FilePictures(Pictures):
         if i not in self._stamps:
             path = self.root / self.keys[i]
             try:
-                about = path.stat()
+                status = path.stat()
             except OSError as error:
                 raise InputError(f"{path} cannot be read ({error.strerror}); is it still there?") from error
-            self._stamps[i] = about.st_size, about.st_mtime_ns
+            self._stamps[i] = status.st_size, status.st_mtime_ns
         return self._stamps[i]
 
     @property

@@ -1,4 +1,4 @@
-"""Images as a person gives them: a folder, a CSV file, paths, an array of pictures; or vectors that describe them.
+"""Input of the estimator: images as a folder, a CSV file, paths or an array of pictures; or feature vectors.
 
 `accepted` says of what is given whether it can be images or vectors and opens no image; `read` then reads them.
 """

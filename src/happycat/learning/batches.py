@@ -1,4 +1,4 @@
-"""What a method is given: images somebody has labelled, or nobody has, as tokens."""
+"""Mini-batches of labelled and of unlabelled images: two views each, from stored tokens, fresh views or features."""
 
 from __future__ import annotations
 
@@ -156,11 +156,11 @@ class FreshViews:
         return lambda batch: _without_gradient(function, batch.tokens)
 
     def apart(self) -> FreshViews:
-        """The same images, seen by a copy of the trunk."""
+        """The same images through a copy of the trunk, which can be trained apart."""
         return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers)
 
     def only(self, among: Tensor) -> FreshViews:
-        """Some of the images."""
+        """The images at the places `among`."""
         some = Subset(self.pictures, [self.pictures.keys[i] for i in among.tolist()])
         return FreshViews(self.trunk, some, self.plan, self.workers)
 
@@ -202,7 +202,7 @@ def _without_gradient(function: Callable[[Tokens], Tensor], tokens: Tokens) -> T
 
 
 class Unlabelled:
-    """Images that nobody has labelled: their views, and nothing else."""
+    """Unlabelled images: their views, and nothing else."""
 
     def __init__(self, views: Views):
         self.views = views
@@ -238,7 +238,7 @@ class Labelled(Unlabelled):
 
 
 class Unseen(NamedTuple):
-    """Labelled images as a backbone sees them that was trained without the classes `held_out`.
+    """Features of labelled images from a copy of the backbone that was trained without the classes `held_out`.
 
     Features (N, V, D) of the centre view and of random ones, and the class ids (N,) of all images.
     """

@@ -1,4 +1,4 @@
-"""k-means and what is made of its centres; which images are novel, which are alike, how many classes there are."""
+"""Clustering: k-means with and without anchors, novelty detection, pairwise similarity, silhouette scores."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def least_similar(centres: Tensor, old_rows: Tensor, number: int) -> Tensor:
     return centres[(-nearest).topk(number).indices]
 
 
-def kept_ids(centres: Tensor, old: Tensor) -> Tensor:
-    """The centres (K, D), those that resemble the old ones (K_old, D) first, one for each and in their order.
+def aligned_centres(centres: Tensor, old: Tensor) -> Tensor:
+    """The centres (K, D) in the order of the old ones (K_old, D) that they are matched with, then the others.
 
     The matching is one-to-one and makes the sum of cosines largest.
     """
@@ -123,10 +123,10 @@ def mutual_neighbours(features: Tensor, number: int) -> Tensor:
 
 
 def pairing(features: Tensor, number: int, least: float = 0.01, most: float = 0.2) -> Callable[[Tensor], Tensor]:
-    """How to tell alike pairs in a batch of such features: by their `number` largest dimensions (rank statistics).
+    """The test for pairs of one class in a batch of features: the same `number` largest dimensions (rank statistics).
 
     Where fewer than `least` or more than `most` of the pairs of these features (N, D) agree in them, they
-    tell nothing, and mutual nearest neighbours are taken instead (of a third of the batch at most).
+    say nothing, and mutual nearest neighbours are taken instead (of a third of the batch at most).
     """
     some = features[:1000]
     pairs = len(some) * (len(some) - 1)

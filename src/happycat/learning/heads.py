@@ -1,4 +1,4 @@
-"""The cosine classifier that grows, and the projector for contrastive learning."""
+"""Heads: the cosine classifier that grows with the classes, and the projector (MLP) for contrastive learning."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def feature_distillation(features: Tensor, before: Tensor) -> Tensor:
     return (1 - cosine_similarity(features, before, dim=-1)).mean()
 
 
-def answer_distillation(now: Tensor, then: Tensor) -> Tensor:
+def logit_distillation(now: Tensor, then: Tensor) -> Tensor:
     """−mean_i Σ_c softmax(then)_c log softmax(now)_c, logits (B, K) each (LwF); `then` has no gradient."""
     return -(then.detach().softmax(1) * log_softmax(now, dim=1)).sum(1).mean()
 

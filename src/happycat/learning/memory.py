@@ -1,4 +1,4 @@
-"""What is kept of a learned class: its prototype and count, one radius for all; and sampling from it."""
+"""Class memory for prototype replay: a prototype and a count of each class, one radius, and sampling of features."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClassMemory(nn.Module):
         self.counts = torch.cat([self.counts, counts])
 
     def replace(self, prototypes: Tensor, counts: Tensor) -> None:
-        """Take these prototypes (K, D) and counts (K,) for those before."""
+        """Replace the prototypes by these (K, D) and the counts by these (K,)."""
         self.prototypes, self.counts = prototypes, counts
 
     def similarity(self, features: Tensor) -> Tensor:

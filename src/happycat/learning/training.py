@@ -1,4 +1,4 @@
-"""Optimising for a number of epochs, in a way that can stop and go on between any two of them."""
+"""The training loop over epochs: SGD or AdamW on a cosine schedule, which can stop and resume between two epochs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Gradient descent: a cosine from `rate` down to `floor`·`rate`, one step of it per epoch."""
+    """Optimiser and cosine learning-rate schedule: from `rate` down to `floor`·`rate`, one step per epoch."""
 
     optimizer: str = "sgd"  # or "adamw"
     epochs: int
@@ -53,7 +53,7 @@ def ramp_up(epoch: int, length: int) -> float:
 
 
 class Training:
-    """Trains modules in one or several phases; what is `state` between two epochs is all that it takes to go on.
+    """Trains modules in one or several phases; `state`, between two epochs, is all that a resumption needs.
 
     A method makes its modules ready, as it would for a fresh start, and calls `run` once for each phase. A Training
     that was given an earlier `state` puts everything where it was then and goes on from there:

@@ -1,4 +1,4 @@
-"""The methods, one file each."""
+"""Methods of continual category discovery, one file each."""
 
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.frost import Frost, FrostConfig

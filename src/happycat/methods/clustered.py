@@ -1,4 +1,4 @@
-"""What the methods without a classifier share: classes are the centres of k-means, an image has the nearest."""
+"""Base class of methods without a classifier: classes are the centres of k-means, an image has the nearest."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch.nn.functional import normalize
 from happycat.backbone.tail import TailInput
 from happycat.base.config import setting
 from happycat.learning.batches import Unlabelled
-from happycat.learning.clustering import kept_ids, kmeans
+from happycat.learning.clustering import aligned_centres, kmeans
 from happycat.methods.method import Method, MethodConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteredConfig(MethodConfig):
-    """The values of the clustering and of the probabilities made of it."""
+    """Hyperparameters of k-means, and of the probabilities made of its centres."""
 
-    restarts: int = setting(10, "of k-means; the best is taken", 1)
-    prediction_temperature: float = setting(0.1, "of the softmax over cosines to the centres", 1e-6)
+    restarts: int = setting(10, "restarts of k-means; the best is taken", 1)
+    prediction_temperature: float = setting(0.1, "temperature of the softmax over cosines to the centres", 1e-6)
 
 
 class Clustered(Method):
@@ -31,11 +31,11 @@ class Clustered(Method):
         """k-means of the stage's images with all classes, old and new; the centres replace those before.
 
         The ids of the old classes go to the clusters that resemble their centres most. The scores that match
-        clusters with classes do not depend on it, those that want lasting identities do.
+        clusters with classes do not depend on it, those that need stable class ids do.
         """
         features = normalize(self.features(unlabelled), dim=-1)
         centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
-        self.settle(features, kept_ids(centres, self.memory.prototypes))
+        self.settle(features, aligned_centres(centres, self.memory.prototypes))
 
     def settle(self, features: Tensor, centres: Tensor) -> None:
         """Take these unit centres (K, D) for the classes, and count the unit features (N, D) nearest to each."""

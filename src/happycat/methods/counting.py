@@ -28,14 +28,14 @@ class Features(Protocol):
     """Features of the backbone as it is before any stage tunes it, of random views and the centre view."""
 
     def labelled_features(self, random_views: int) -> Labelled:
-        """Those of the labelled images."""
+        """The features of the labelled images."""
 
     def features(self, stage: int, random_views: int) -> Unlabelled:
-        """Those of a stage's images."""
+        """The features of a stage's images."""
 
 
 class ClassCounter(Protocol):
-    """Says how many new classes a stage has."""
+    """Gives the number of new classes of a stage, known or estimated."""
 
     estimates: bool  # whether the number is an estimate
 
@@ -60,7 +60,7 @@ class ClassCounter(Protocol):
 
 
 class Stateless:
-    """What counters share that remember nothing themselves."""
+    """Base class of counters without a state of their own."""
 
     ready = True
 
@@ -116,7 +116,7 @@ class Silhouette(Stateless):
 
 
 class OwnEstimate(Stateless):
-    """Calm counts for itself."""
+    """The estimate of Calm itself, when it is the method."""
 
     estimates = True
 
@@ -128,7 +128,7 @@ class OwnEstimate(Stateless):
 
 
 class CalmEstimate:
-    """Calm beside another method, on the features of a backbone that the method has not tuned."""
+    """The estimate of a Calm that runs beside another method, on the features of the untuned backbone."""
 
     estimates = True
 

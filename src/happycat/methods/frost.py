@@ -29,14 +29,22 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class FrostConfig(ParametricConfig):
-    """The values of FRoST's stages."""
+    """Hyperparameters of FRoST's stages."""
 
     top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
-    consistency_weight: float = setting(25.0, "ω, of the squared difference of two views' new-class probabilities", 0)
+    consistency_weight: float = setting(
+        25.0, "ω, weight of the squared difference of two views' new-class probabilities", 0
+    )
     ramp_epochs: int = setting(15, "epochs over which ω and the pseudo-labels' weight grow", 1)
-    pseudo_label_weight: float = setting(1.0, "of the joint head's cross-entropy with the auxiliary head's answer", 0)
-    prototype_weight: float = setting(1.0, "of the old classes' sampled features", 0)
-    distillation_weight: float = setting(10.0, "of 1 − cos to the previous stage's features", 0)
+    pseudo_label_weight: float = setting(
+        1.0, "weight of the joint head's cross-entropy with the auxiliary head's pseudo-labels", 0
+    )
+    prototype_weight: float = setting(
+        1.0, "weight of the cross-entropy on features sampled around the old prototypes", 0
+    )
+    distillation_weight: float = setting(
+        10.0, "weight of the distillation, 1 − cos to the previous stage's features", 0
+    )
     split: bool = setting(True, "cluster only the images that resemble no known class")
 
 

@@ -30,19 +30,27 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class GMConfig(ParametricConfig):
-    """The values of Grow and Merge's stages."""
+    """Hyperparameters of Grow and Merge's stages."""
 
-    grow_share: float = setting(2 / 3, "of a stage's epochs that grow; the others merge", 0.01, 0.99)
+    grow_share: float = setting(2 / 3, "share of a stage's epochs that grow; the others merge", 0.01, 0.99)
     top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
-    consistency_weight: float = setting(25.0, "ω, of the squared difference of two views' new-class probabilities", 0)
+    consistency_weight: float = setting(
+        25.0, "ω, weight of the squared difference of two views' new-class probabilities", 0
+    )
     ramp_epochs: int = setting(10, "epochs over which ω grows", 1)
-    contrast_weight: float = setting(1.0, "of the self-supervised contrast while growing", 0)
-    grow_distillation_weight: float = setting(10.0, "of 1 − cos to the static branch while growing", 0)
-    static_share: float = setting(0.5, "α, of the static branch in the merged one", 0, 1)
-    prototype_weight: float = setting(1.0, "of the old classes' sampled features while merging", 0)
-    lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers while merging", 0)
-    lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
-    distillation_weight: float = setting(10.0, "of 1 − cos to the merged branch while merging", 0)
+    contrast_weight: float = setting(1.0, "weight of the self-supervised contrast while growing", 0)
+    grow_distillation_weight: float = setting(
+        10.0, "weight of the distillation, 1 − cos to the static branch, while growing", 0
+    )
+    static_share: float = setting(0.5, "α, share of the static branch in the merged one", 0, 1)
+    prototype_weight: float = setting(
+        1.0, "weight of the cross-entropy on features sampled around the old prototypes", 0
+    )
+    lwf_weight: float = setting(1.0, "weight of distilling the outputs for the old classes while merging", 0)
+    lwf_temperature: float = setting(2.0, "temperature of the softmax that is distilled", 1e-6)
+    distillation_weight: float = setting(
+        10.0, "weight of the distillation, 1 − cos to the merged branch, while merging", 0
+    )
 
     def phases(self) -> tuple[int, int]:
         """How many epochs grow, and how many merge: at least one each."""
@@ -144,9 +152,7 @@ class GM(Parametric):
                 terms["pseudo-labels"] = self.classification(features[new], labels[new])
             if not new.all():
                 cosines = self.head(features[~new])[:, :num_old]
-                terms["lwf"] = config.lwf_weight * losses.answer_distillation(
-                    cosines / scale, then(batch)[~new] / scale
-                )
+                terms["lwf"] = config.lwf_weight * losses.logit_distillation(cosines / scale, then(batch)[~new] / scale)
             return terms
 
         yield from training.run(

@@ -25,20 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HappyConfig(ParametricConfig):
-    """Every value of Happy. The defaults are the flavour `authors`; `HappyConfig.paper()` is the other."""
+    """Hyperparameters of Happy. The defaults are the flavour `authors`; `HappyConfig.paper()` is the other."""
 
-    teacher_temperature: float = setting(0.05, "τ_t, of the sharpened view in later stages", 1e-6)
+    teacher_temperature: float = setting(0.05, "τ_t, teacher temperature (of the sharpened view) in later stages", 1e-6)
     self_training_weight: float = setting(1.0, "weight of self-distillation in later stages", 0)
-    entropy_weight: float = setting(1.0, "λ1, of the soft entropy regularisation in later stages", 0)
+    entropy_weight: float = setting(1.0, "λ1, weight of the soft entropy regularisation in later stages", 0)
     entropy_constants: bool = setting(True, "add log 2, log K_old, log K_new to the entropy terms")
     new_shares: tuple[float, ...] = setting((), "the true share of new images at each stage, as a prior")
-    prototype_weight: float = setting(1.0, "weight of the old classes' sampled features", 0)
+    prototype_weight: float = setting(
+        1.0, "weight of the cross-entropy on features sampled around the old prototypes", 0
+    )
     hardness: bool = setting(True, "sample harder classes more often")
-    hardness_temperature: float = setting(0.1, "τ_h, of the hardness distribution", 1e-6)
-    unit_samples: bool = setting(False, "bring sampled features back to unit length")
-    distillation_weight: float = setting(2.0, "λ2, of 1 − cos to the previous stage's features", 0)
-    contrast_weight: float = setting(1.0, "λ3, of the self-supervised contrast in later stages", 0)
-    cluster_init: bool = setting(True, "start new classes from k-means centres")
+    hardness_temperature: float = setting(0.1, "τ_h, temperature of the hardness distribution", 1e-6)
+    unit_samples: bool = setting(False, "normalise sampled features to unit length")
+    distillation_weight: float = setting(
+        2.0, "λ2, weight of the distillation, 1 − cos to the previous stage's features", 0
+    )
+    contrast_weight: float = setting(1.0, "λ3, weight of the self-supervised contrast in later stages", 0)
+    cluster_init: bool = setting(True, "initialise new classifier rows with k-means centres")
 
     @classmethod
     def paper(cls) -> Self:

@@ -1,4 +1,4 @@
-"""k-means on the untouched backbone's features: no learning, no notion of old and new.
+"""k-means on the frozen backbone's features: no learning, no notion of old and new.
 
 Adapted: each stage's clusters are fitted on its own unlabelled images and the test images go to the nearest
 centre (the test images themselves are never clustered). Stage-0 is clustered, too; the labels only name the
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch.nn.functional import normalize
 
 from happycat.learning.batches import Labelled, Unlabelled
-from happycat.learning.clustering import kept_ids, kmeans
+from happycat.learning.clustering import aligned_centres, kmeans
 from happycat.learning.memory import class_means
 from happycat.learning.training import Epoch, Training
 from happycat.methods.clustered import Clustered, ClusteredConfig
@@ -21,7 +21,7 @@ from happycat.methods.clustered import Clustered, ClusteredConfig
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansConfig(ClusteredConfig):
-    """Nothing but the clustering's values."""
+    """Hyperparameters of k-means alone."""
 
 
 class KMeans(Clustered):
@@ -38,7 +38,7 @@ class KMeans(Clustered):
         num_base = int(labelled.labels.max()) + 1
         centres = kmeans(features, num_base, seed=0, restarts=self.config.restarts)
         named, _ = class_means(features, labelled.labels, centres)
-        self.settle(features, kept_ids(centres, named))
+        self.settle(features, aligned_centres(centres, named))
         yield from ()
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:

@@ -26,25 +26,27 @@ from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 @dataclass(frozen=True, kw_only=True)
 class MetaGCDConfig(VanillaGCDConfig):
-    """GCD's values, and those of the rehearsal and of the soft neighbours."""
+    """Hyperparameters of GCD, of the rehearsal (meta-training) and of the contrast with soft neighbours."""
 
     rate: float = setting(1e-4, "learning rate of later stages", 0)
     neighbour_similarity: float = setting(0.85, "cosine from which two images are neighbours", -1, 1)
-    neighbour_share: float = setting(0.5, "of the neighbours' contrast; the rest is InfoNCE's", 0, 1)
-    tasks: int = setting(10, "of the rehearsal", 1)
+    neighbour_share: float = setting(0.5, "weight of the contrast with neighbours; InfoNCE has the rest", 0, 1)
+    tasks: int = setting(10, "tasks of the rehearsal (meta-training)", 1)
     task_stages: int = setting(3, "pseudo-stages of a task", 1)
-    held_out_share: float = setting(0.3, "of the labelled classes that a task holds out", 0.01, 0.9)
-    inner_epochs: int = setting(3, "of a pseudo-stage", 1)
+    held_out_share: float = setting(0.3, "share of the labelled classes that a task holds out", 0.01, 0.9)
+    inner_epochs: int = setting(3, "epochs of a pseudo-stage", 1)
     outer_rate: float = setting(1e-5, "learning rate of the rehearsal's outer steps", 0)
-    query_share: float = setting(0.25, "of the images that the outer step is judged by (the query set)", 0.01, 0.9)
-    old_share: float = setting(0.0625, "of an old class's images that a pseudo-stage serves again", 0, 1)
+    query_share: float = setting(
+        0.25, "share of the images in the query set, whose loss the outer step minimises", 0.01, 0.9
+    )
+    old_share: float = setting(0.0625, "share of an old class's images that a pseudo-stage serves again", 0, 1)
 
 
 class PseudoStage(NamedTuple):
-    """Which images are served without their labels, and which judge what was learned from them."""
+    """Places of the support images, served without their labels, and of the query images of the outer loss."""
 
     served: Tensor
-    judges: Tensor
+    query: Tensor
 
 
 class MetaGCD(VanillaGCD):
@@ -84,16 +86,16 @@ class MetaGCD(VanillaGCD):
         classes = torch.randperm(int(labels.max()) + 1, generator=generator)
         number = min(max(config.task_stages, round(len(classes) * config.held_out_share)), len(classes) - 1)
         held_out, met = classes[:number], classes[number:]
-        judging = torch.rand(len(labels), generator=generator) < config.query_share
+        in_query = torch.rand(len(labels), generator=generator) < config.query_share
         again = torch.rand(len(labels), generator=generator) < config.old_share
         for new in held_out.tensor_split(config.task_stages):
             is_new, is_old = torch.isin(labels, new), torch.isin(labels, met)
             met = torch.cat([met, new])
             stage = PseudoStage(
-                served=(~judging & (is_new | (is_old & again))).nonzero()[:, 0],
-                judges=(judging & (is_new | is_old)).nonzero()[:, 0],
+                served=(~in_query & (is_new | (is_old & again))).nonzero()[:, 0],
+                query=(in_query & (is_new | is_old)).nonzero()[:, 0],
             )
-            if len(new) and len(stage.served) and len(stage.judges):
+            if len(new) and len(stage.served) and len(stage.query):
                 yield stage
 
     def _outer_loss(self, stage: PseudoStage, labelled: Labelled, training: Training) -> dict[str, Tensor]:
@@ -101,7 +103,7 @@ class MetaGCD(VanillaGCD):
         adapted = copy.deepcopy(self)
         adapted._inner(stage.served, labelled, training)
         size = self.config.batch_size
-        batch = next(labelled.batches(min(size, len(stage.judges)), training.generator, stage.judges))
+        batch = next(labelled.batches(min(size, len(stage.query)), training.generator, stage.query))
         terms = adapted.supervised_loss(batch, labelled.labels[batch.images])
         theirs = [p for p in adapted.parameters() if p.requires_grad]
         mine = [p for p in self.parameters() if p.requires_grad]

@@ -1,4 +1,4 @@
-"""The contract of a method: fit, discover, predict."""
+"""The interface of a method: fit, discover, predict."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig(Checked):
-    """What every method's values have: a batch size, and a set of values for each flavour."""
+    """Hyperparameters that every method has: the batch size; and a constructor for each flavour."""
 
-    batch_size: int = setting(128, "images a batch", 2)
+    batch_size: int = setting(128, "batch size: images a batch", 2)
 
     @classmethod
     def authors(cls) -> Self:
-        """What the authors' program does; the paper's tables came from it."""
+        """The values of the authors' program, which made the paper's tables."""
         return cls()
 
     @classmethod
     def paper(cls) -> Self:
-        """What the paper's text says, where it differs."""
+        """The values of the paper's text, where they differ from the program's."""
         return cls()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedConfig(MethodConfig):
-    """The values of gradient descent and of the two contrasts, which all trained methods have."""
+    """Hyperparameters of all trained methods: gradient descent, the two contrastive losses, the projector."""
 
     base_epochs: int = setting(100, "epochs of Stage-0", 1)
     epochs: int = setting(30, "epochs of each later stage", 1)
@@ -50,19 +50,21 @@ class TrainedConfig(MethodConfig):
     momentum: float = setting(0.9, "momentum of SGD", 0, 1)
     weight_decay: float = setting(5e-5, "weight decay of SGD (not on biases and norms)", 0)
 
-    supervised_contrast_temperature: float = setting(0.07, "τ_c of the supervised contrast", 1e-6)
-    contrast_temperature: float = setting(1.0, "τ_c of the self-supervised contrast", 1e-6)
-    supervised_share: float = setting(0.35, "λ0, of the supervised contrast; 1−λ0 is the other's", 0, 1)
+    supervised_contrast_temperature: float = setting(0.07, "τ_c, temperature of the supervised contrast", 1e-6)
+    contrast_temperature: float = setting(1.0, "τ_c, temperature of the self-supervised contrast", 1e-6)
+    supervised_share: float = setting(
+        0.35, "λ0, weight of the supervised contrast; the self-supervised one has 1−λ0", 0, 1
+    )
 
-    projector_hidden: int = setting(2048, "width of the projector", 1)
-    projector_out: int = setting(256, "outputs of the projector", 1)
+    projector_hidden: int = setting(2048, "hidden width of the projector", 1)
+    projector_out: int = setting(256, "output dimensions of the projector", 1)
     projector_prototypes: int = setting(0, "a cosine layer of that many outputs behind the projector; 0: none", 0)
 
     def base_schedule(self) -> Schedule:
         return self._schedule(self.base_epochs, self.base_rate, self.base_optimizer)
 
     def schedule(self, epochs: int | None = None) -> Schedule:
-        """Of a later stage, or of a phase of it that has so many epochs."""
+        """The optimiser's schedule of a later stage, or of a phase of it that has so many epochs."""
         return self._schedule(self.epochs if epochs is None else epochs, self.rate, "sgd")
 
     def _schedule(self, epochs: int, rate: float, optimizer: str) -> Schedule:
@@ -80,7 +82,7 @@ class TrainedConfig(MethodConfig):
 
 
 class Method(nn.Module):
-    """Three verbs. What a method remembers is its parameters and buffers and nothing else.
+    """Base class of all methods: `fit`, `discover`, `predict`; its memory is its parameters and buffers, nothing else.
 
     `fit` and `discover` are generators that yield once per epoch. A method never sees a label after
     Stage-0, an image of an earlier stage, or test data. Methods of one `family` have the same state after
@@ -123,7 +125,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def rehearse(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        """What a method does besides with the labelled images, after `fit` and before the first stage."""
+        """Rehearse discovery on the labelled images (meta-learning), after `fit` and before the first stage."""
         return iter(())
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
@@ -131,7 +133,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def logits(self, tokens: TailInput) -> Tensor:
-        """What the probabilities are the softmax of, (B, K)."""
+        """Logits (B, K): the probabilities are their softmax."""
         raise NotImplementedError
 
     def predict(self, tokens: TailInput) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the methods with a classifier share: Stage-0 and prediction. What a stage does is each one's own."""
+"""Base class of methods with a classifier: Stage-0 and prediction; what a stage does is each method's own."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ParametricConfig(TrainedConfig):
-    """The values of Stage-0 and of the classifier."""
+    """Hyperparameters of Stage-0 and of the classifier."""
 
-    prediction_temperature: float = setting(0.1, "τ_p, of the classifier's softmax", 1e-6)
-    unit_rows: bool = setting(False, "fresh classifier rows have unit length")
+    prediction_temperature: float = setting(0.1, "τ_p, temperature of the classifier's softmax", 1e-6)
+    unit_rows: bool = setting(False, "initialise classifier rows with unit length")
 
     base_classification_weight: float = setting(0.35, "weight of Stage-0's cross-entropy", 0)
     base_self_training_weight: float = setting(0.65, "weight of Stage-0's self-distillation and entropy term", 0)
     base_entropy_weight: float = setting(1.0, "weight of the entropy term within Stage-0's self-training", 0)
     base_teacher_start: float = setting(0.07, "Stage-0's teacher temperature at first", 1e-6)
     base_teacher_end: float = setting(0.04, "Stage-0's teacher temperature after the warm-up", 1e-6)
-    base_teacher_epochs: int = setting(30, "epochs of that warm-up", 1)
+    base_teacher_epochs: int = setting(30, "epochs of the teacher temperature's warm-up", 1)
 
     @classmethod
     def paper(cls) -> Self:
@@ -93,13 +93,13 @@ class Parametric(Method):
         return terms
 
     def _base_teacher_temperature(self, epoch: int) -> float:
-        """Linear from start to end over the warm-up, then constant."""
+        """The teacher temperature of an epoch: linear from start to end over the warm-up, then constant."""
         config = self.config
         progress = min(1.0, epoch / max(1, config.base_teacher_epochs - 1))
         return config.base_teacher_start + progress * (config.base_teacher_end - config.base_teacher_start)
 
     def cosines(self, tokens: TailInput) -> Tensor:
-        """Of the features with every class's row, (B, K)."""
+        """Cosines (B, K) of the features with the classifier's row of every class."""
         return self.head(self.tail(tokens))
 
     def logits(self, tokens: TailInput) -> Tensor:

@@ -22,11 +22,11 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SimGCDConfig(ParametricConfig):
-    """The values of SimGCD's stages; the paper does not give its entropy weight."""
+    """Hyperparameters of SimGCD's stages; the paper does not give its entropy weight."""
 
-    teacher_temperature: float = setting(0.05, "τ_t, of the sharpened view in later stages", 1e-6)
-    entropy_weight: float = setting(1.0, "ε, of the mean entropy over all classes", 0)
-    contrast_weight: float = setting(1.0, "of the self-supervised contrast in later stages", 0)
+    teacher_temperature: float = setting(0.05, "τ_t, teacher temperature (of the sharpened view) in later stages", 1e-6)
+    entropy_weight: float = setting(1.0, "ε, weight of the mean-entropy term over all classes", 0)
+    contrast_weight: float = setting(1.0, "weight of the self-supervised contrast in later stages", 0)
 
 
 class SimGCD(Parametric):

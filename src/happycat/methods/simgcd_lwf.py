@@ -1,4 +1,4 @@
-"""SimGCD with LwF (Li and Hoiem, 2017): the previous model's answers for the old classes are distilled.
+"""SimGCD with LwF (Li and Hoiem, 2017): the previous model's logits for the old classes are distilled.
 
 Adapted: LwF's cross-entropy on labelled new classes is SimGCD's own loss. The paper gives neither the
 temperature nor the weight; the temperature is PyCIL's.
@@ -21,10 +21,10 @@ from happycat.methods.simgcd import SimGCD, SimGCDConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SimGCDLwFConfig(SimGCDConfig):
-    """SimGCD's values and those of the distillation."""
+    """Hyperparameters of SimGCD and of the distillation."""
 
-    lwf_weight: float = setting(1.0, "of the distillation of the old classes' answers", 0)
-    lwf_temperature: float = setting(2.0, "of the softmax that is distilled", 1e-6)
+    lwf_weight: float = setting(1.0, "weight of distilling the previous model's outputs for the old classes", 0)
+    lwf_temperature: float = setting(2.0, "temperature of the softmax that is distilled", 1e-6)
 
 
 class SimGCDLwF(SimGCD):
@@ -39,6 +39,6 @@ class SimGCDLwF(SimGCD):
         def lwf(batch: Batch, cosines: Tensor) -> dict[str, Tensor]:
             now, then = cosines[:, :num_old], before(batch)
             scale = config.prediction_temperature * config.lwf_temperature
-            return {"lwf": config.lwf_weight * losses.answer_distillation(now / scale, then / scale)}
+            return {"lwf": config.lwf_weight * losses.logit_distillation(now / scale, then / scale)}
 
         yield from self.learn_stage(unlabelled, num_new, training, lwf)

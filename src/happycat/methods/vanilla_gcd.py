@@ -28,10 +28,10 @@ from happycat.methods.method import TrainedConfig
 
 @dataclass(frozen=True, kw_only=True)
 class VanillaGCDConfig(ClusteredConfig, TrainedConfig):
-    """The values of contrastive learning and of the clustering."""
+    """Hyperparameters of contrastive learning and of the clustering."""
 
-    anchored: bool = setting(False, "hold the old classes' centres near where they were")
-    anchor_images: float = setting(25.0, "how many images an old class's remembered centre counts for", 0)
+    anchored: bool = setting(False, "k-means with anchors: the old classes' centres are held near where they were")
+    anchor_images: float = setting(25.0, "number of images that an anchor counts for", 0)
 
 
 class VanillaGCD(Clustered):
@@ -68,7 +68,7 @@ class VanillaGCD(Clustered):
         }
 
     def learn_labelled(self, labelled: Labelled) -> None:
-        """The labelled classes' centres are their means."""
+        """Set the centres of the labelled classes to their mean features."""
         features, labels = normalize(self.features(labelled), dim=-1), labelled.labels
         self.memory.replace(*class_means(features, labels, features[: int(labels.max()) + 1]))
 

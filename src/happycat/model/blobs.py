@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A version, or the base: what it says of itself, and which blobs are its metadata and its list of arrays."""
+    """A version, or the base: its description, and which blobs are its metadata and its list of arrays."""
 
     description: dict[str, Any]
     metadata: str
@@ -61,17 +61,17 @@ class Index:
             if start > _end(file) or hashlib.sha256(text := file.read(length)).digest() != digest:
                 raise StorageError(f"{path} is damaged in its table of contents; nothing in it can be used")
         try:
-            told = json.loads(text)
+            content = json.loads(text)
             places, end = {}, 0
-            for blob in told["blobs"]:
+            for blob in content["blobs"]:
                 place = Place(_size(blob["offset"]), _size(blob["length"]))
                 if place.offset != end:
                     raise ValueError("blobs that do not follow each other")
                 places[_sha256(blob["sha256"])], end = place, end + place.length
-            base, versions = _record(told["base"]), [_record(version) for version in told["versions"]]
+            base, versions = _record(content["base"]), [_record(version) for version in content["versions"]]
             if not versions or any(one.description["number"] != i for i, one in enumerate(versions, 1)):
                 raise ValueError("versions that are not numbered")
-            return cls(base, versions, _size(told["next_id"]), places, start, digest)
+            return cls(base, versions, _size(content["next_id"]), places, start, digest)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _no_model(path, error) from error
 
@@ -103,12 +103,12 @@ class Index:
     def json(self, path: Path, name: str) -> dict[str, Any]:
         """A blob that is a JSON object."""
         try:
-            told = json.loads(self.blob(path, name))
+            content = json.loads(self.blob(path, name))
         except (ValueError, RecursionError) as error:
             raise _no_model(path, error) from error
-        if not isinstance(told, dict):
+        if not isinstance(content, dict):
             raise _no_model(path, "a list where there should be an object")
-        return told
+        return content
 
     def is_good(self, path: Path, record: Record) -> bool:
         """Whether all that a version needs is there and as it was written."""
@@ -159,8 +159,8 @@ class Blobs(Mapping[str, np.ndarray]):
         self._path, self._index = path, index
         self.manifest = manifest
         try:
-            told = index.json(path, manifest)
-            self.entries = {str(name): _stored_array(index, array) for name, array in told.items()}
+            content = index.json(path, manifest)
+            self.entries = {str(name): _stored_array(index, array) for name, array in content.items()}
         except (ValueError, KeyError, TypeError) as error:
             raise _no_model(path, error) from error
 
@@ -213,9 +213,9 @@ def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
     return length, digest
 
 
-def packed_json(told: Any) -> bytes:
+def packed_json(content: Any) -> bytes:
     """JSON in one form only, so that the same content has the same checksum."""
-    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _no_model(path: Path, error: object) -> StorageError:
@@ -234,14 +234,14 @@ def _sha256(name: Any) -> str:
     return name
 
 
-def _record(told: dict[str, Any]) -> Record:
-    if not isinstance(told["description"], dict):
+def _record(content: dict[str, Any]) -> Record:
+    if not isinstance(content["description"], dict):
         raise ValueError("a version without a description")
-    return Record(told["description"], _sha256(told["metadata"]), _sha256(told["arrays"]))
+    return Record(content["description"], _sha256(content["metadata"]), _sha256(content["arrays"]))
 
 
-def _stored_array(index: Index, told: dict[str, Any]) -> StoredArray:
-    array = StoredArray(_sha256(told["blob"]), told["dtype"], tuple(map(_size, told["shape"])))
+def _stored_array(index: Index, content: dict[str, Any]) -> StoredArray:
+    array = StoredArray(_sha256(content["blob"]), content["dtype"], tuple(map(_size, content["shape"])))
     if array.dtype not in TYPES:
         raise ValueError(f"an array of type {array.dtype!r}")
     size = np.dtype(array.dtype).itemsize

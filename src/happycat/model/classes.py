@@ -70,7 +70,7 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
 
 
 def assignments(registry: ClassRegistry, keys: Sequence[str], predicted: Prediction) -> list[Assignment]:
-    """Where each image goes, and how sure that is."""
+    """The class of each image and its probability, or none if it is rejected."""
     best, place = predicted.probabilities.max(1)
     ids, labels = [entry.id for entry in registry], [registry.label(entry) for entry in registry]
     return [

@@ -27,12 +27,12 @@ class ClassEntry:
 
     def packed(self) -> dict[str, Any]:
         """The class for JSON, without its id, which is its place in the table, and without what is usual."""
-        told: dict[str, Any] = {"name": self.name, "stage": self.stage, "rows": list(self.rows)}
+        metadata: dict[str, Any] = {"name": self.name, "stage": self.stage, "rows": list(self.rows)}
         if self.dropped:
-            told["dropped"] = True
+            metadata["dropped"] = True
         if self.merged_into is not None:
-            told["merged_into"], told["merge"] = self.merged_into, self.merge
-        return told
+            metadata["merged_into"], metadata["merge"] = self.merged_into, self.merge
+        return metadata
 
     @classmethod
     def unpacked(cls, number: int, packed: dict[str, Any]) -> ClassEntry:

@@ -44,7 +44,7 @@ from happycat.model.naming import checked_name
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment, Discovery
 from happycat.model.storage import VECTORS, State, backbone_params, base_part, read_state, version_part
-from happycat.model.validation import held_out, judged
+from happycat.model.validation import held_out, validate
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
@@ -53,29 +53,29 @@ class Happycat(ClassifierMixin, BaseEstimator):
     """Learns labelled classes, then discovers new ones in unlabelled images, again and again; keeps no image.
 
     Images `X` are a folder, a CSV file, a sequence of paths, or an array of bytes, (N, H, W) or (N, H, W, 3). In their
-    place, vectors (N, D) that describe whatever it may be can be given: lists, NumPy arrays, torch tensors or pandas
+    place, feature vectors (N, D) of whatever it may be can be given: lists, NumPy arrays, torch tensors or pandas
     data frames of numbers. A model of vectors uses no backbone.
 
     Parameters
     ----------
     backbone : str
-        A timm ViT, which turns images into embeddings and is never tuned.
+        A timm model, which turns images into embeddings and is never tuned.
     weights : path, optional
         Its weights, safetensors or a plain state dict; without them, those of the hub.
     image_size : int, optional
         Pixels a side of a view; without it, the backbone's own.
     precision : {"bf16", "fp32"}, optional
-        Arithmetic of the backbone; without it, the fastest on the device.
+        Precision of the backbone; without it, the fastest on the device.
     device : str
         "cpu", "cuda", "mps" or "auto".
     workers : int, optional
-        Processes that read images.
+        Worker processes that read images.
     mirror : bool
         Whether a picture's mirror image is of the same class.
     random_state : int, optional
-        Seed of everything random. None is 0: the same input always gives the same model.
+        Random seed. None is 0: the same input always gives the same model.
     progress : happycat.base.progress.Progress, optional
-        Is told how far a long computation is.
+        Shows the progress of a long computation.
     cache_dir : path, optional
         A folder in which embeddings are kept as they are finished and looked up the next time, so that work that was
         interrupted goes on. It belongs to the caller: nothing in it is ever deleted.
@@ -92,7 +92,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     backbone_ : str
         The backbone that the model was made with, or "vectors".
     fitted_ : FitReport
-        What `fit` read and came to; not there in a model that was loaded.
+        The report of `fit`; not there in a model that was loaded.
     stage_ : int
         How many discoveries there were.
 
@@ -160,19 +160,19 @@ class Happycat(ClassifierMixin, BaseEstimator):
             gathered, named = read_labelled(source, labels, progress.step("reading"))
             names, truth = _classes(named)
             progress.message(f"{len(truth)} images of {len(names)} classes")
-            judging = held_out(truth, seeded(seed, "held out"))
+            validation = held_out(truth, seeded(seed, "held out"))
             training = Training(seeded(seed, "backbone"))
-            state = trained(extractor, gathered.pictures, truth, ~judging, training, progress)
+            state = trained(extractor, gathered.pictures, truth, ~validation, training, progress)
             features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
             progress.step("learning")
             calm = Calm(Vectors(features.shape[-1]), CalmConfig())
             if state:
                 calm.load_state_dict(state)
             else:
-                some = Labelled(VectorViews(features[~judging]), truth[~judging])
+                some = Labelled(VectorViews(features[~validation]), truth[~validation])
                 list(calm.fit(some, Training(seeded(seed, "fit"))))
-            held = Labelled(VectorViews(features[judging][:, :1]), truth[judging])
-            report = judged(calm, held, gathered, names)
+            held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
+            report = validate(calm, held, gathered, names)
             calm.relearn(Labelled(VectorViews(features), truth), held)
             points = calm.space(unit_embeddings(features))
             registry = labelled_classes(calm, points, truth, names)
@@ -230,7 +230,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
         return self._every(X).numpy()
 
     def assign(self, X: Source) -> list[Assignment]:
-        """Where each image goes, and how sure that is; what could not be read is in `skipped_`."""
+        """The class of each image and its probability; what could not be read is in `skipped_`."""
         keys, embeddings, self.skipped_ = self._embeddings(X)
         return assignments(self.registry_, keys, self._predicted(embeddings))
 
@@ -252,7 +252,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
         return self.registry_.name(which, name)
 
     def merge(self, first: int | str, *others: int | str) -> ClassEntry:
-        """Make one class of several; it keeps the identity of the first."""
+        """Make one class of several; it keeps the id and the name of the first."""
         check_is_fitted(self, "registry_")
         return self.registry_.merge(first, *others)
 
@@ -311,7 +311,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     # From what is given to points in the whitened space
 
     def extractor(self) -> FeatureExtractor | None:
-        """What turns pictures into features; None for vectors, which are features already."""
+        """The feature extractor; None for vectors, which are features already."""
         check_is_fitted(self, "registry_")
         if self._extractor is None and self.backbone_ != VECTORS:
             self._extractor = self._built(self.backbone_, self._base)
@@ -373,7 +373,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _watched(self) -> Iterator[Progress]:
-        """The progress to tell; the step that is under way ends with the verb."""
+        """The progress to report to; the step that is under way ends with the verb."""
         progress = self.progress or SILENT
         try:
             yield progress

@@ -1,4 +1,4 @@
-"""A model as one ONNX file: images in, class and probability out, without torch."""
+"""ONNX export: a model as one file, images in, class and probability out, without torch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Exported(nn.Module):
 
 
 def export_onnx(cat: Happycat, path: Path) -> float:
-    """Write the file and check it against our own predictions; gives the largest difference of a probability."""
+    """Write the file and check it against our own predictions; returns the largest difference of a probability."""
     onnx, runtime = _packages()
     model = Exported(cat).eval()
     sample = _sample(model.image_size, 2)
@@ -100,11 +100,13 @@ def _sample(size: int, number: int) -> Tensor:
 
 @torch.inference_mode()
 def _checked(model: Exported, session: InferenceSession) -> float:
-    """The largest difference between what the file and what we say of pictures; too large a one is an error."""
+    """The largest difference of the exported model's probabilities from the model's; too large a one is an error."""
     images = _sample(model.image_size, 5)
     place, probability = model(images)
     theirs, their_probability = session.run(None, {"images": images.numpy()})
     difference = float(np.abs(probability.numpy() - their_probability).max())
     if difference > TOLERANCE or not np.array_equal(place.numpy(), theirs):
-        raise HappycatError(f"the exported model says something else than ours (by {difference:.4f})")
+        raise HappycatError(
+            f"the exported model's predictions are not those of the model (probabilities differ by {difference:.4f})"
+        )
     return difference

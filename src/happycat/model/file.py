@@ -32,7 +32,7 @@ __all__ = ["MAGIC", "ModelFile", "Part", "VersionTag", "append", "create", "hist
 
 
 class Part(NamedTuple):
-    """Arrays, and what they are in words."""
+    """A part of a model file: arrays, and metadata for JSON."""
 
     metadata: dict[str, Any]
     arrays: Mapping[str, np.ndarray]
@@ -57,7 +57,7 @@ class ModelFile:
 
 
 def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping[str, Any] | None = None) -> VersionTag:
-    """A new file with one version; `what` says what made it, `more` is told by `history`."""
+    """A new file with one version; `what` says what made it, `more` is added to what `history` returns."""
     path = Path(path)
     if path.exists():
         raise InputError(f"{path} is there already; give another name, or delete it")
@@ -162,8 +162,8 @@ def _described(number: int, what: str, more: Mapping[str, Any] | None) -> dict[s
 
 
 def _tag(index: Index) -> VersionTag:
-    told = packed_json([index.base.packed(), index.versions[-1].packed()])
-    return VersionTag(len(index.versions), hashlib.sha256(told).hexdigest())
+    content = packed_json([index.base.packed(), index.versions[-1].packed()])
+    return VersionTag(len(index.versions), hashlib.sha256(content).hexdigest())
 
 
 def _there(path: Path) -> None:
@@ -205,13 +205,13 @@ class Pieces:
         return name
 
     def add_arrays(self, arrays: Mapping[str, np.ndarray]) -> str:
-        told = {}
+        manifest = {}
         for name, array in arrays.items():
             if array.dtype.name not in TYPES:
                 raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
             little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-            told[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
-        return self.add(packed_json(told))
+            manifest[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
+        return self.add(packed_json(manifest))
 
 
 def _write(path: Path, index: Index, pieces: Pieces, before: Index | None = None) -> None:

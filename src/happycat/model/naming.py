@@ -93,7 +93,7 @@ def checked_name(name: Any) -> Name:
 
 
 def same_name(one: Name | None, two: Name | None) -> bool:
-    """Whether two names cannot be told apart where they are written: 14, 14.0 and "14" are the same."""
+    """Whether two names look the same where they are written: 14, 14.0 and "14" are the same."""
     if one is None or two is None:
         return False
     if str(one) == str(two):

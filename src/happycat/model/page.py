@@ -1,4 +1,4 @@
-"""A discovery as a page and as lists: with the classes as the model has them now, corrections included."""
+"""HTML page and CSV lists of a discovery, with the classes as the model has them now, corrections included."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> 
             Dot(path=row.image, cls=row.id, probability=row.probability, unsure=row.unsure, x=float(x), y=float(y))
             for row, (x, y) in zip(rows, review.places, strict=True)
         ),
-        number=Number.of(review.count) or Number(number=review.found, low=review.found, high=review.found, told=True),
+        number=Number.of(review.count) or Number(number=review.found, low=review.found, high=review.found, given=True),
         skipped=review.skipped,
         duplicates=review.duplicates,
-        history=_told(versions),
+        history=_version_rows(versions),
         shown=_shown(versions, discovery, len(since)),
-        since=_told(since),
+        since=_version_rows(since),
     )
     return with_pictures(page, review.pictures) if images and review.pictures else page
 
@@ -103,7 +103,7 @@ def _last_discovery(versions: Sequence[dict[str, Any]]) -> dict[str, Any] | None
     return next((one for one in reversed(versions) if one.get("review")), None)
 
 
-def _told(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:
+def _version_rows(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:
     return tuple((one["number"], one["when"][:19].replace("T", " "), one["what"]) for one in versions)
 
 

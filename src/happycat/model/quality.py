@@ -1,6 +1,6 @@
 """Purity of a class, estimated without labels: the share of its images that are of one kind.
 
-A cosine to the class's own direction flatters, because that direction was fitted to the very images that are judged.
+A cosine to the class's own direction is biased upwards, because that direction was fitted to these very images.
 So an image is compared with the *other* images of its class, and the class with what it would be as two. The purity is
 the product of two shares:
 
@@ -48,7 +48,7 @@ def nearer_share(images: Tensor, others: Tensor) -> float:
 
 
 def largest_part(images: Tensor, temperature: float, penalty: Penalty, levels: int = LEVELS) -> Tensor:
-    """The largest group of a class's images that is not worth dividing any further, (m, d)."""
+    """The largest group of a class's images that is not better explained as two groups, (m, d)."""
     if len(images) < 4 or levels == 0 or torch.allclose(images, images[:1]):
         return images
     gain, second = two_parts(images, temperature)

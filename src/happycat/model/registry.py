@@ -1,4 +1,4 @@
-"""The class registry: which classes there are, who they are for ever, and what a person says of them.
+"""The class registry: all classes there have been, each with a permanent id, and what a person corrected.
 
 A class owns rows of the pool of prototypes. Corrections change the table of classes only, never a prototype. What was
 merged keeps its rows, its id and its name inside the class that took it in, so it can come back; what was dropped

@@ -1,4 +1,4 @@
-"""What the estimator's verbs come to: a fit's report, a discovery, where an image goes."""
+"""Results of fit, discover and predict: the fit's report, the discovery, and the class of each image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Assignment(NamedTuple):
-    """Where an image went: a class's id, or None where no class fits; how probable; whether that is doubtful."""
+    """The class of an image: its id, or None where no class fits; its probability; whether that is unsure."""
 
     image: str
     id: int | None
@@ -27,7 +27,7 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FitReport:
-    """What `fit` read and came to: accuracy (%) on images that were held out, by class."""
+    """The report of `fit`: what was read, and the accuracy (%) on held-out images, by class."""
 
     images: int
     held_out: int
@@ -39,11 +39,11 @@ class FitReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """What `discover` came to: where each image went, which classes are new, and how many there were thought to be."""
+    """The result of `discover`: the class of each image, which classes are new, and the estimate of their number."""
 
     assigned: list[Assignment]
     new: list[int]  # ids
-    count: Count | None  # None: the number was told
+    count: Count | None  # None: the number was given
     points: Tensor  # (N, d): the images' centre views in the whitened space, which the assignments are made of
     pictures: Pictures
     skipped: list[Skipped] = field(default_factory=list)
@@ -51,5 +51,5 @@ class Discovery:
 
     @property
     def unsure(self) -> int:
-        """How many of the images it is unsure about."""
+        """How many images have an unsure class, or none."""
         return sum(row.unsure for row in self.assigned)

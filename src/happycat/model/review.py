@@ -1,4 +1,4 @@
-"""The review of a discovery: its images' points in the model's space, kept beside the page.
+"""The review file of a discovery: its images' points in the model's whitened space, kept beside the page.
 
 It lies in the discovery's folder, which belongs to the person and can be deleted at any time; the model never holds it.
 With it a page is drawn again after corrections, without reading an image or having the backbone.
@@ -39,7 +39,7 @@ class Review:
     root: Path | None  # where the images lie; None if they are not files
     stage: int
     found: int  # classes
-    count: dict[str, Any] | None  # the estimate of their number; None: it was told
+    count: dict[str, Any] | None  # the estimate of their number; None: it was given
     skipped: tuple[tuple[str, str], ...] = ()  # path, reason
     duplicates: int = 0
 
@@ -66,7 +66,7 @@ class Review:
 
     def write(self, folder: Path) -> str:
         """Write the review into its folder; its SHA-256 is returned, which the model's version remembers."""
-        told = {
+        metadata = {
             "keys": self.keys,
             "root": None if self.root is None else str(self.root),
             "stage": self.stage,
@@ -78,7 +78,7 @@ class Review:
         arrays: dict[str, np.ndarray] = {
             "points": self.points.numpy().astype(np.float16),
             "places": self.places.astype(np.float32),
-            "told": np.frombuffer(json.dumps(told).encode(), np.uint8),
+            "told": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         }
         content = save(arrays)
         with replacing(folder / FILE) as temporary:
@@ -101,19 +101,19 @@ class Review:
             )
         try:
             arrays = load(content)
-            told = json.loads(arrays["told"].tobytes())
+            metadata = json.loads(arrays["told"].tobytes())
         except (SafetensorError, KeyError, ValueError) as error:
             raise StorageError(f"{path} cannot be used ({error}); it is of another version of happycat") from error
         return cls(
-            keys=tuple(told["keys"]),
+            keys=tuple(metadata["keys"]),
             points=torch.from_numpy(arrays["points"].astype(np.float32)),
             places=arrays["places"],
-            root=None if told["root"] is None else Path(told["root"]),
-            stage=told["stage"],
-            found=told["found"],
-            count=told["count"],
-            skipped=tuple((path, reason) for path, reason in told["skipped"]),
-            duplicates=told["duplicates"],
+            root=None if metadata["root"] is None else Path(metadata["root"]),
+            stage=metadata["stage"],
+            found=metadata["found"],
+            count=metadata["count"],
+            skipped=tuple((path, reason) for path, reason in metadata["skipped"]),
+            duplicates=metadata["duplicates"],
         )
 
 

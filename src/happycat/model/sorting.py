@@ -1,4 +1,4 @@
-"""Images sorted into folders by class."""
+"""Sorting images into folders by class: copies or links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimator's state as parts of a model file, and back."""
+"""Serialisation of the estimator: its state as parts of a model file, and back."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class State(NamedTuple):
 def version_part(state: State) -> Part:
     """A version of the model file. Prototypes are in the registry's arrays, once."""
     arrays = {name: tensor.cpu().numpy() for name, tensor in _without_prototypes(state.calm).items()}
-    told = {"stage": state.stage, "likeness": state.likeness, "random_state": state.random_state}
-    return Part({**told, **state.registry.metadata()}, {**arrays, **state.registry.arrays()})
+    metadata = {"stage": state.stage, "likeness": state.likeness, "random_state": state.random_state}
+    return Part({**metadata, **state.registry.metadata()}, {**arrays, **state.registry.arrays()})
 
 
 def read_state(found: ModelFile) -> State:
     """What `version_part` was made of; everything is read now, the file may change afterwards."""
     arrays = {name: np.array(array) for name, array in found.arrays.items()}
-    told, calm = found.metadata, Calm(Vectors(len(arrays["space.mean"])), CalmConfig())
-    registry = ClassRegistry.of(told, arrays)
+    metadata, calm = found.metadata, Calm(Vectors(len(arrays["space.mean"])), CalmConfig())
+    registry = ClassRegistry.of(metadata, arrays)
     remember(calm, registry)
     own = {name: torch.from_numpy(arrays[name]) for name in _without_prototypes(calm)}
     calm.load_state_dict({**calm.state_dict(), **own})
-    return State(calm, registry, told["stage"], told["likeness"], told["random_state"])
+    return State(calm, registry, metadata["stage"], metadata["likeness"], metadata["random_state"])
 
 
 def base_part(extractor: FeatureExtractor | None, weights: str | Path | None, precision: str | None) -> Part:
@@ -56,16 +56,16 @@ def base_part(extractor: FeatureExtractor | None, weights: str | Path | None, pr
 
 
 def backbone_params(base: Part) -> dict[str, Any]:
-    """The parameters of the estimator that the base tells; weights that are not there any more are left out."""
-    told = base.metadata
-    weights = told["weights"]
+    """The parameters of the estimator that the base holds; weights that are not there any more are left out."""
+    metadata = base.metadata
+    weights = metadata["weights"]
     params = {
         "weights": weights if weights and Path(weights).exists() else None,
-        "image_size": told.get("image_size"),
-        "precision": told["precision"],
-        "mirror": told.get("mirror", True),
+        "image_size": metadata.get("image_size"),
+        "precision": metadata["precision"],
+        "mirror": metadata.get("mirror", True),
     }
-    return params if told["backbone"] == VECTORS else {**params, "backbone": told["backbone"]}
+    return params if metadata["backbone"] == VECTORS else {**params, "backbone": metadata["backbone"]}
 
 
 def _without_prototypes(calm: Calm) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What is told of each class after a discovery or a correction: its images, how sure, how pure, what it resembles."""
+"""Summary of each class after a discovery or a correction: size, confidence, purity, nearest classes, examples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def class_summaries(cat: Happycat, assigned: Sequence[Assignment], points: Tenso
     summaries = [classes.summary(place) for place in range(len(entries))]
     summaries.sort(key=lambda one: (one.kind != "new", -one.images))
     gone = [entry for entry in cat.registry_.entries if entry.dropped and entry.rows]
-    return summaries + [classes.described(entry, "dropped", 0) for entry in gone]
+    return summaries + [classes.class_summary(entry, "dropped", 0) for entry in gone]
 
 
 class _Classes:
@@ -38,7 +38,7 @@ class _Classes:
         self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
         self.assigned, self.points = assigned, points
         learned = cat.calm_.state_dict()
-        self.mixture = float(learned["temperature"]), Penalty(*learned["price"].tolist())
+        self.mixture = float(learned["temperature"]), Penalty(*learned["penalty"].tolist())
         active = self.registry.active()
         self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
         place = {entry.id: i for i, entry in enumerate(self.entries)}
@@ -69,7 +69,7 @@ class _Classes:
         entry, members = self.entries[place], self.members[place]
         kind: Kind = "new" if self._just_found(entry) else "found" if entry.stage else "labelled"
         confidence = float(np.mean([self.assigned[i].probability for i in members])) if members else None
-        return self.described(
+        return self.class_summary(
             entry,
             kind,
             len(members),
@@ -80,7 +80,7 @@ class _Classes:
             doubtful=tuple(members[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(members) > TYPICAL else (),
         )
 
-    def described(self, entry: ClassEntry, kind: Kind, images: int, **more: Any) -> ClassSummary:
+    def class_summary(self, entry: ClassEntry, kind: Kind, images: int, **more: Any) -> ClassSummary:
         return ClassSummary(
             id=entry.id,
             label=str(self.registry.label(entry)),
@@ -97,8 +97,8 @@ class _Classes:
         images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)
         parts = [images[nearest == row] for row in nearest.unique()]
-        judged = [(len(part), value) for part in parts if (value := purity(part, others, *self.mixture)) is not None]
-        return sum(n * value for n, value in judged) / sum(n for n, _ in judged) if judged else None
+        estimates = [(len(part), value) for part in parts if (value := purity(part, others, *self.mixture)) is not None]
+        return sum(n * value for n, value in estimates) / sum(n for n, _ in estimates) if estimates else None
 
     def _nearest(self, place: int) -> tuple[tuple[int, str, float], ...]:
         """The known classes that resemble a class most, by the cosine of their prototypes."""

@@ -1,4 +1,4 @@
-"""Hold-out validation: some labelled images tell how good a model is before it learns from them, too."""
+"""Hold-out validation: the accuracy on some labelled images, measured before the model learns from them, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def held_out(labels: Tensor, generator: torch.Generator) -> Tensor:
     return chosen
 
 
-def judged(calm: Calm, held: Labelled, gathered: Gathered, names: Sequence[Label]) -> FitReport:
+def validate(calm: Calm, held: Labelled, gathered: Gathered, names: Sequence[Label]) -> FitReport:
     """The accuracy of Calm's predictions for images that it has not learned from."""
     labels = held.labels
     predicted = calm.predict_all(held).argmax(1) if len(labels) else labels

@@ -39,14 +39,14 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """The estimate of the number of new classes: the highest point of `curve` over `numbers`, or what was told."""
+    """The number of new classes: an estimate, the highest point of `curve` over `numbers`, or `given` by a person."""
 
     number: int
     low: int
     high: int
     numbers: tuple[int, ...] = ()
     curve: tuple[float, ...] = ()
-    told: bool = False
+    given: bool = False
 
     @classmethod
     def of(cls, count: Mapping[str, Any] | None) -> Number | None:
@@ -72,7 +72,7 @@ class Run:
 
 def number_panel(number: Number, title: str = "Score of each number") -> Panel:
     """The score of each number of new classes; the estimate is marked, its interval shaded."""
-    band = None if number.told else (number.low, number.high)
+    band = None if number.given else (number.low, number.high)
     line = Series("Score", number.curve)
     return Panel(title, number.numbers, [line], "number of new classes", "score", band, number.number)
 

@@ -1,4 +1,4 @@
-"""What is told of a class, wherever it is shown: on the page, in a table, in a gallery."""
+"""Summary of a class, as it is shown on the page, in a table and in a gallery: size, confidence, purity."""
 
 from __future__ import annotations
 

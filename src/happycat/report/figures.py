@@ -1,7 +1,7 @@
 """Figures of an experiment, each as PNG and SVG: lines, grouped bars and densities.
 
 A figure is as wide as one text column or as two. A series has the same colour, marker and line in every panel; the
-markers, lines and hatches tell the series apart in grey.
+markers, lines and hatches distinguish the series in grey.
 """
 
 from __future__ import annotations

@@ -154,6 +154,6 @@ def _data(page: Page, cards: Sequence[ClassSummary]) -> dict[str, Any]:
 
 
 def _run_charts(run: Run) -> list[Chart]:
-    """Accuracy, what is left of the labelled classes, and how sure the model is."""
+    """Charts of a run: accuracy, forgetting of the labelled classes, confidence."""
     charts = [line_chart(panel(run.scores), True) for panel in (accuracy_panel, forgetting_panel)]
     return [*charts, bar_chart(confidence_panel(run))] if run.confidence_old or run.confidence_new else charts

@@ -1,4 +1,4 @@
-"""Text and the rows of a table as LaTeX, with no package but booktabs."""
+"""LaTeX output: text and the rows of a table, with no package but booktabs."""
 
 from __future__ import annotations
 

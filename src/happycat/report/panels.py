@@ -1,4 +1,4 @@
-"""Panels on a page: their places, their labels, the legend above them, and the files.
+"""Figure layout: panels, their places and labels, the legend above them, and the files.
 
 Sizes are inches. Every page is an explicit `Figure`; the same drawing gives the same bytes.
 """

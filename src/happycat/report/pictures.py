@@ -1,4 +1,4 @@
-"""Static pictures of a run: accuracy against the stage, and what was discovered.
+"""Static figures of a run: accuracy against the stage, and the discovered classes.
 
 Sizes are inches. Every picture is an explicit `Figure`: pyplot and its global state are not used.
 """
@@ -23,7 +23,7 @@ from happycat.base.errors import StorageError
 from happycat.report.charts import ALL, NEW, OLD, STRICT, Panel, accuracy_panel
 from happycat.report.classes import ClassSummary
 
-# Okabe and Ito's colours, told apart by colour-blind eyes; the markers tell the curves apart in grey.
+# Okabe and Ito's colours, which colour-blind eyes can distinguish; the markers distinguish the curves in grey.
 BLACK, BLUE, VERMILION, GREY, PALE = "#000000", "#0072B2", "#D55E00", "#666666", "#DDDDDD"
 LINES: dict[str, dict[str, Any]] = {
     OLD: {"color": BLUE, "marker": "s", "linewidth": 1.4, "markersize": 4},

@@ -1,4 +1,4 @@
-"""Panels as the page draws them: SVG elements in the page's own colours, in light and in dark."""
+"""Charts of the page as inline SVG, in the page's own colours, light and dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of results for the terminal, for Markdown, for LaTeX, and as tidy data.
+"""Tables of results for the terminal, for Markdown, for LaTeX, and as tidy data (CSV).
 
 The three that are read have one layout: a row of ours, and the paper's numbers in a row of their own below it.
 """

@@ -46,12 +46,12 @@ def test_an_episode_holds_out_whole_classes_and_judges_by_none_of_its_images():
         episode = hold_out(features, labels, some_held_out(seed), generator(seed))
         assert (episode.num_old, episode.num_new) == (7, 3)
         assert set(episode.labels.tolist()) == set(range(7))
-        assert len(episode.labelled) + len(episode.served) + len(episode.judges) == len(labels)
+        assert len(episode.labelled) + len(episode.served) + len(episode.validation) == len(labels)
         assert {7, 8, 9} <= set(episode.classes.tolist())
         place = {tuple(row): i for i, row in enumerate(features[:, 0].tolist())}
-        judging = [place[tuple(row)] for row in episode.judges.tolist()]
+        validation = [place[tuple(row)] for row in episode.validation.tolist()]
         rest = torch.ones(len(labels), dtype=torch.bool)
-        rest[judging] = False
+        rest[validation] = False
         used = torch.cat([episode.labelled, episode.served])
         assert sorted(used.tolist()) == sorted(features[rest].mean(1).tolist())
 
@@ -61,7 +61,7 @@ def test_no_class_loses_its_last_image():
     first = torch.stack([(labels == c).nonzero()[0, 0] for c in range(NUM_CLASSES)])
     for seed in range(20):
         episode = hold_out(features[first], labels[first], some_held_out(seed), generator(seed))
-        assert (len(episode.labelled), len(episode.served), len(episode.judges)) == (7, 3, 0)
+        assert (len(episode.labelled), len(episode.served), len(episode.validation)) == (7, 3, 0)
 
 
 def test_of_very_large_classes_some_images_judge():
@@ -117,4 +117,4 @@ def test_all_but_a_few_images_are_above_the_rejection_threshold():
     for episode in made.episodes:
         space, old = episode.known(20, 0.3)
         new = episode.truth >= episode.num_old
-        assert ((space(episode.judges[new]) @ old.T).amax(1) < threshold).float().mean() > 0.9
+        assert ((space(episode.validation[new]) @ old.T).amax(1) < threshold).float().mean() > 0.9

@@ -25,7 +25,7 @@ NAMES = {
 class Variant:
     """One row of an experiment: a method with some values changed, run once for each data set and seed.
 
-    `paper` is what tells its row in the paper's table.
+    `paper` identifies its row in the paper's table.
     """
 
     label: str
@@ -56,7 +56,7 @@ def ten_stages(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 
 def unknown_k(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
-    """The paper's estimator for the paper's methods; ours beside it, and the number told."""
+    """The paper's estimator for the paper's methods; ours beside it, and the true number."""
     return (
         *_methods(("vanilla_gcd", "metagcd", "happy"), loop={"num_new": "silhouette"}),
         *(

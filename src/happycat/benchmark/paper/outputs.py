@@ -1,4 +1,4 @@
-"""What finished models say about test images, beyond what a run records: confidence, and other distributions."""
+"""Model outputs of finished runs on test images: confidence measures, and test images of another distribution."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_logits(loop: Loop, stage: int, data: Images) -> tuple[np.ndarray, np.nd
 
 
 def confidences(logits: np.ndarray) -> dict[str, np.ndarray]:
-    """Four ways to tell how sure a model is of each of N images, from their logits (N, K).
+    """Four confidence measures of each of N images, from their logits (N, K).
 
     The largest probability; the largest logit; the margin between the two largest probabilities; and the
     negative entropy Σ_c p_c log p_c.
@@ -91,7 +91,7 @@ def has_published_shifts(job: Job) -> bool:
 
 
 def confidence_report(results: Results) -> Report:
-    """How sure the model is of old and of new classes' test images after stage 1, in four ways."""
+    """Confidence on old and on new classes' test images after stage 1, by four measures."""
     rows, panels, labels = [], [], []
     for dataset in results.datasets:
         for variant in results.variants(dataset):

@@ -1,4 +1,4 @@
-"""What is made of an experiment's runs: the paper's tables with ours beside them, and its figures."""
+"""Tables and figures of an experiment: the paper's numbers with ours beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runs of an experiment came to: scores over seeds, beside the paper's numbers."""
+"""Results of an experiment: the scores of its runs over seeds, beside the paper's numbers."""
 
 from __future__ import annotations
 

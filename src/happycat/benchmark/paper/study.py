@@ -1,4 +1,4 @@
-"""An experiment's runs: which there are, which are done, how long the rest will take; and running them."""
+"""Running an experiment: which runs it has, which are done, how long the rest will take."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from happycat.benchmark.setup import (
     check_start,
     chosen_backbone,
     configs,
-    describe,
     method_config,
     prepare,
     pretraining_config,
+    run_metadata,
     the_split,
 )
 from happycat.benchmark.speed import quick_rates
@@ -108,10 +108,10 @@ class Job:
             config = check_start(
                 start, method_class, config, request.method_values, self.split, trunk, setting.backbone
             )
-        asked = describe(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
-        there = Record(folder).about()["numbers"]
+        asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
+        there = Record(folder).metadata()["numbers"]
         if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
-            raise InputError(f"{folder} was run with another {changed[0]}; give another folder (--out) or delete it")
+            raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
         return True
 
     def training_views(self) -> int:

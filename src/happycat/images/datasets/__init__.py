@@ -1,4 +1,4 @@
-"""Where pictures come from: a registry of data sets, one short file each.
+"""The registry of data sets, one short file each.
 
 To add one, write a file with a function `load(...) -> Images` and name it in `DATASETS`.
 """

@@ -21,14 +21,14 @@ from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import Penalty, Step, follow, learn_penalty
 from happycat.methods.calm.space import Scatter, Space
 
-JUDGING = 0.2  # of a class's images; none of them is served or labelled
+VALIDATION_SHARE = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.05  # of a known class's images that are served without their labels
 GROWTH_MOVES = 3  # after each component more
-ENOUGH = 100  # served images of a class to judge values with; a penalty needs them all: it depends on their number
+ENOUGH = 100  # served images of a class to compare values with; the penalty depends on their number and gets all
 
 
 class Episode(NamedTuple):
-    """Labelled images with some classes held out: what is still labelled, what is served, what judges.
+    """Labelled images with some classes held out: labelled, served and validation images.
 
     The images of the held-out classes and a few of the others are served without labels, as in a stage. Class ids are
     renumbered: the classes still labelled first, then the held-out ones.
@@ -39,8 +39,8 @@ class Episode(NamedTuple):
     labels: Tensor
     served: Tensor
     classes: Tensor  # of the served images
-    judges: Tensor
-    truth: Tensor
+    validation: Tensor
+    truth: Tensor  # classes of the validation images
     num_old: int
     num_new: int
 
@@ -53,12 +53,12 @@ class Episode(NamedTuple):
 
 
 def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
-    """Of all views (N, V, D) of labelled images."""
+    """The scatter matrices of labelled images, of all their views (N, V, D)."""
     return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
 
 
 def enough(classes: Tensor) -> Tensor:
-    """Which images to judge values with: all, or of a class with very many some, evenly spread, (n,)."""
+    """The places (n,) of the images to compare values with: at most ENOUGH of a class, evenly spread."""
     chosen = []
     for c in classes.unique():
         members = (classes == c).nonzero()[:, 0]
@@ -74,8 +74,8 @@ def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torc
     chance = torch.rand(len(labels), generator=generator).to(labels.device)
     chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
     new = ids >= num_base - num_new
-    judging, known = chance < JUDGING, ~new & (chance >= JUDGING + AGAIN)
-    served = ~judging & ~known
+    held_back, known = chance < VALIDATION_SHARE, ~new & (chance >= VALIDATION_SHARE + AGAIN)
+    served = ~held_back & ~known
     points = features.mean(1)
     return Episode(
         scatter=scatter_of(features[known], ids[known]),
@@ -83,8 +83,8 @@ def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torc
         labels=ids[known],
         served=points[served],
         classes=ids[served],
-        judges=features[judging][:, 0],
-        truth=ids[judging],
+        validation=features[held_back][:, 0],
+        truth=ids[held_back],
         num_old=num_base - num_new,
         num_new=num_new,
     )
@@ -111,34 +111,37 @@ def rejection_threshold(cosines: Tensor) -> float:
 
 
 class Calibration:
-    """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible."""
+    """Scores of values over episodes, and the values fitted to them.
+
+    `search(search, number)` fits a mixture with so many new components; all randomness comes from `seed`.
+    """
 
     def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
         self.episodes, self.search, self.seed = episodes, search, seed
 
     @property
     def most_dimensions(self) -> int:
-        """That as many images can have."""
+        """The most dimensions that the space of an episode can have, by its number of images and of features."""
         one = self.episodes[0]
-        return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.judges) - 1)
+        return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.validation) - 1)
 
     def accuracy(self, dimensions: int, shrinkage: float, temperature: float) -> float:
-        """The mean accuracy on the judging images."""
+        """The mean accuracy on the validation images."""
         total = 0.0
         for i, episode in enumerate(self.episodes):
-            if not len(episode.judges):
+            if not len(episode.validation):
                 continue
             space, old = episode.known(dimensions, shrinkage)
             points = space(episode.served[enough(episode.classes)])
             mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
-            predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
+            predicted = (space(episode.validation) @ mixture.centres.T).argmax(1)
             right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
-            assert right is not None  # there are judging images
+            assert right is not None  # there are validation images
             total += right
         return total / len(self.episodes)
 
     def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
-        """Of a component: from nothing held out, and from held-out classes with all and with half of their images."""
+        """The complexity penalty: learned with nothing held out, then with all and with half of the held-out images."""
         nothing, held_out = [], []
         for i, episode in enumerate(self.episodes):
             space, old = episode.known(dimensions, shrinkage)
@@ -157,13 +160,13 @@ class Calibration:
         return learn_penalty(nothing, held_out)
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
-        """What the known classes' judging images say."""
+        """The softmax temperature and the rejection threshold, from the validation images of the known classes."""
         cosines: list[Tensor] = []
         truth: list[Tensor] = []
         for episode in self.episodes:
             known = episode.truth < episode.num_old
             space, old = episode.known(dimensions, shrinkage)
-            cosines.append(space(episode.judges[known]) @ old.T)
+            cosines.append(space(episode.validation[known]) @ old.T)
             truth.append(episode.truth[known])
         every = torch.cat(cosines)
         return Confidence(fit_temperature(every, torch.cat(truth)), rejection_threshold(every))

@@ -42,22 +42,24 @@ TEMPERATURES = (0.07, 0.05, 0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class CalmConfig(MethodConfig):
-    """Calm's values; those of None are chosen on held-out classes."""
+    """Hyperparameters of Calm; those that are None are chosen by calibration on held-out classes."""
 
-    dimensions: int | None = setting(None, "of the whitened space, at most [chosen on held-out classes]", 1)
+    dimensions: int | None = setting(None, "dimensions of the whitened space, at most [chosen on held-out classes]", 1)
     shrinkage: float | None = setting(
-        None, "of the within-class covariance towards a sphere [chosen on held-out classes]", 0, 1
+        None, "shrinkage of the within-class covariance towards a sphere [chosen on held-out classes]", 0, 1
     )
-    mixture_temperature: float | None = setting(None, "τ of the mixture [chosen on held-out classes]", 1e-6)
-    restarts: int = setting(2, "of the mixture; the likeliest is taken", 1)
-    moves: int = setting(20, "times that a component may move elsewhere, each restart", 0)
-    episodes: int = setting(5, "of the calibration, each with other held-out classes", 1)
-    held_out_share: float = setting(0.2, "of the labelled classes that an episode holds out", 0.01, 0.9)
+    mixture_temperature: float | None = setting(
+        None, "τ, temperature of the mixture [chosen on held-out classes]", 1e-6
+    )
+    restarts: int = setting(2, "restarts of the mixture; the likeliest is taken", 1)
+    moves: int = setting(20, "moves of a component that are tried in each restart", 0)
+    episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
+    held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
 
 
 class Calm(Method):
-    """A whitened space, and a direction in it for each class."""
+    """Classifies by cosines in a whitened feature space, where a class is one direction; discovers with a mixture."""
 
     family = "calm"
     trains = False
@@ -146,7 +148,7 @@ class Calm(Method):
         return points @ self.memory.prototypes.T / self.softmax_temperature
 
     def rule(self) -> PredictionRule:
-        """The rule of prediction, with the one prototype that each class has here."""
+        """The prediction rule; each class has one prototype here."""
         owner = torch.arange(self.num_classes, device=self.memory.prototypes.device)
         thresholds = self.rejection_threshold.expand(self.num_classes)
         return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, thresholds)

@@ -15,8 +15,8 @@ from torch.nn.functional import normalize
 
 CANDIDATES = 6  # points that are tried for a new centre
 ROUNDS = 60  # of EM at most
-MOVE_ROUNDS = 15  # of EM before a move is judged
-GROWTH_ROUNDS = 4  # of EM before a way to grow is judged
+MOVE_ROUNDS = 15  # of EM before a move is accepted or rejected
+GROWTH_ROUNDS = 4  # of EM before two ways to grow are compared
 TOLERANCE = 1e-5  # of the mean log-density
 
 
@@ -35,7 +35,7 @@ class Mixture(NamedTuple):
 
 
 class Search:
-    """Looks for the components that explain points (N, d) besides the old ones (K_old, d), which stay."""
+    """Fits the new components of a mixture to points (N, d) by EM; the old ones (K_old, d) stay fixed."""
 
     def __init__(self, points: Tensor, old: Tensor, temperature: float, generator: torch.Generator):
         self.points, self.old, self.temperature, self.generator = points, old, temperature, generator

@@ -19,7 +19,7 @@ class Prediction(NamedTuple):
 
 
 class PredictionRule(nn.Module):
-    """Classes of one prototype or several each; `owner` (R,) is the class of each prototype, or `DROPPED`.
+    """Nearest-prototype classifier with rejection; `owner` (R,) is the class of each prototype, or `DROPPED`.
 
     With p the softmax over the prototypes that have a class, of their cosines with x divided by the temperature τ:
 
@@ -49,7 +49,7 @@ class PredictionRule(nn.Module):
         return self.members.shape[1]
 
     def forward(self, points: Tensor) -> Prediction:
-        """What the unit points (N, d) are."""
+        """Class probabilities of the unit points (N, d), and whether each is rejected."""
         cosines = points @ self.prototypes.T
         nearest, row = cosines.max(1)
         rejected = (nearest < self.thresholds[row]) | self.dropped[row]

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 
 class Scatter:
-    """What a space is made of, from labelled features (N, D) and their labels (N,): the costly part, done once.
+    """Covariances of labelled features (N, D) with labels (N,), which a space is made of: the costly part, done once.
 
     `basis` (D, D) are the principal directions, largest variance first; `within` (D, D) is the pooled
     within-class covariance in that basis.
