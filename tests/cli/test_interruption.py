@@ -9,6 +9,7 @@ import typer
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError, NoSpaceError
+from happycat.cli import commands
 from happycat.cli.display import Display
 from happycat.cli.interruption import EXTRACTION, TAG, interruptible, keeping, kept_so_far
 
@@ -71,3 +72,14 @@ def test_what_is_kept_is_counted(tmp_path):
     assert kept_so_far(display, tmp_path) == (
         f"300 of 1,000 images are embedded and kept in {tmp_path}; the same command goes on from there"
     )
+
+
+def test_ctrl_c_before_the_command_begins(monkeypatch, capsys):
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "app", stop)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "happycat: interrupted\n"

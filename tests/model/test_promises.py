@@ -263,3 +263,26 @@ def test_what_is_exported_is_imported_when_it_is_used():
     }  # fmt: skip
     light = "import sys, happycat; happycat.Discovery, happycat.ClassEntry; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", light]).returncode == 0
+
+
+def test_a_step_that_is_interrupted_is_not_ended_as_if_it_were_done(monkeypatch):
+    class Watch(Progress):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    watch = Watch()
+    monkeypatch.setattr(estimator, "embed", stop)
+    with pytest.raises(KeyboardInterrupt):
+        Happycat(progress=watch).fit(*clouds(range(3)))
+    assert watch.closed == 0
+
+
+def test_labels_that_leave_no_number_for_a_new_class_are_refused():
+    X, y = clouds(range(3))
+    with pytest.raises(InputError, match="too large"):
+        Happycat().fit(X, np.where(y == 2, 1e17, y))

@@ -265,3 +265,15 @@ def test_a_tree_that_is_none_is_refused(registry):
         with pytest.raises(InputError):
             registry.add(None, 1, good._replace(**change))
     assert len(registry.entries) == 5
+
+
+@pytest.mark.parametrize("name", ["name:14", "Name: x", 10**30, -(10**30), 2.0**53, float("1e17")])
+def test_names_that_could_not_be_told_apart_later_are_refused(registry, name):
+    with pytest.raises(InputError, match=r"happycat itself|too large"):
+        registry.name(3, name)
+
+
+def test_spaces_around_a_typed_name_do_not_count(registry):
+    assert registry.name(3, " fox ").name == "fox"
+    with pytest.raises(InputError, match="'fox' is class 3 already"):
+        registry.name(4, "fox ")

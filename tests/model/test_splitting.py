@@ -64,12 +64,12 @@ def test_counts_are_what_the_rule_gives_after_every_split(stage):
 
 def test_the_tree_is_as_deep_as_its_images_allow(stage):
     rule, points, members = stage
-    few = [members[0][:3], members[1][:4], members[2]]
-    three, four, many = split_trees(rule, points, few, 3, 0.6)
+    few = [members[0][:3], members[1][:8], members[2]]
+    three, eight, many = split_trees(rule, points, few, 3, 0.6)
     assert len(three.counts) == 1
-    assert len(four.counts) == 3
+    assert 3 <= len(eight.counts) <= 7
     assert 7 < len(many.counts) <= 2 ** (LEVELS + 1) - 1
-    for tree in (three, four, many):
+    for tree in (three, eight, many):
         assert (tree.children[tree.children[:, 0] >= 0] > 0).all()
         assert tree.vectors.dtype == tree.thresholds.dtype == np.float32
         assert (tree.thresholds[1:] <= np.float32(0.6)).all()
@@ -96,3 +96,12 @@ def test_images_that_are_all_the_same_are_not_split(stage):
 def test_no_class_no_tree(stage):
     rule, points, _ = stage
     assert split_trees(rule, points, [], 6, 0.6) == []
+
+
+def test_no_half_is_a_single_image():
+    """Nothing of a single image is kept: one odd image among many is not split off."""
+    points = torch.nn.functional.normalize(torch.tensor([[1.0, 0.01 * i, 0.0] for i in range(9)] + [[0.0, 0.0, 1.0]]))
+    prototypes = torch.cat([points[:1], -points[:1]])
+    rule = PredictionRule(prototypes, torch.tensor([0, 1]), 2, torch.tensor(0.1), torch.tensor([-1.0, -1.0]))
+    (tree,) = split_trees(rule, points, [torch.arange(10)], 0, -1.0)
+    assert tree.children.tolist() == [[-1, -1]]

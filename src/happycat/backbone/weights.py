@@ -156,7 +156,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             state = load_file(path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    except KeyError as error:  # what torch makes of a file that it did not write
+        raise WeightsError(f"{path} cannot be read as weights: neither safetensors nor a state dict") from error
+    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise WeightsError(f"{path} cannot be read as weights: {reason}") from error
     except Exception as error:  # torch's UnpicklingError lives in pickle, which is not imported here

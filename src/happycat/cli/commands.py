@@ -176,6 +176,9 @@ def main() -> None:
 
         print(f"happycat: {shown(str(error))}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # before the command itself has begun
+        print("happycat: interrupted", file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -129,7 +129,13 @@ def _class_row(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
 
 def _table(title: str, classes: list[dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left")
-    for column, justify in (("id", "right"), ("name", "left"), ("found", "left"), ("images", "right"), ("", "left")):
+    for column, justify in (
+        ("id", "right"),
+        ("name", "left"),
+        ("found", "left"),
+        ("images when found", "right"),
+        ("", "left"),
+    ):
         table.add_column(column, justify="right" if justify == "right" else "left")
     for c in classes:
         state = {"dropped": "dropped", "merged": f"part of {c['merged_into']}", "living": ""}[c["state"]]

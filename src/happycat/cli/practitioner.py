@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from happycat.base.disk import storage_errors
-from happycat.base.errors import InputError
+from happycat.base.errors import HappycatError, InputError
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
@@ -133,7 +133,11 @@ def _discover(
         review = Review.of(found, cat.stage_)
         more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
         cat.append(model, what, more)
-        write_page(page_of(cat, review, model, images), folder / "page.html")
+        try:
+            write_page(page_of(cat, review, model, images), folder / "page.html")
+        except HappycatError as error:
+            advice = f"version {number} of {model} is written; `happycat report {model}` draws its page"
+            raise type(error)(f"{error}; {advice}") from error
     _print_left_out(folder, found.skipped, found.duplicates)
     out.print(found_table(cat, found))
     out.print(found_sentence(found))

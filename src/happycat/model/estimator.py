@@ -373,12 +373,10 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _watched(self) -> Iterator[Progress]:
-        """The progress to report to; the step that is under way ends with the verb."""
+        """The progress to report to; the last step ends with the verb, one that is interrupted is left as it is."""
         progress = self.progress or SILENT
-        try:
-            yield progress
-        finally:
-            progress.close()
+        yield progress
+        progress.close()
 
 
 def _classes(labels: Sequence[Label]) -> tuple[list[Label], Tensor]:

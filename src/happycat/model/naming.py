@@ -16,7 +16,8 @@ from happycat.base.errors import InputError
 Name = str | int | float
 
 LONGEST = 200
-OURS = re.compile(r"unknown|class\s+\d+|#\d+|id:\s*\d+", re.IGNORECASE)
+LARGEST_INT, LARGEST_FLOAT = 2**62, 2.0**53  # above them, the next whole number is not the next number any more
+OURS = re.compile(r"unknown|class\s+\d+|#\d+|id:\s*\d+|name:.*", re.IGNORECASE | re.DOTALL)
 BIDIRECTIONAL = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn what is printed around
 
 
@@ -78,6 +79,8 @@ def checked_name(name: Any) -> Name:
     if isinstance(name, float) and not math.isfinite(name):
         raise InputError(f"{name} is no name of a class; give text or a finite number")
     if isinstance(name, int | float):
+        if abs(name) >= (LARGEST_INT if isinstance(name, int) else LARGEST_FLOAT):
+            raise InputError(f"{name} is too large a number to name a class; take a smaller one, or text")
         return name
     if not isinstance(name, str):
         raise InputError(f"a class is called by text or a number, not by {name!r}")

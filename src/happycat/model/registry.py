@@ -195,6 +195,7 @@ class ClassRegistry:
     def name(self, which: int | str, name: Name) -> ClassEntry:
         """Give a class its name."""
         entry = self.find(which)
+        name = name.strip() if isinstance(name, str) and name.strip() else name
         return self._change(entry, name=self._free(checked_name(name), entry))
 
     def merge(self, first: int | str, *others: int | str) -> ClassEntry:

@@ -21,6 +21,7 @@ from happycat.model.registry import SplitTree
 
 LEVELS = 3  # of splits below a class
 FEWEST = 4  # images that are split
+SMALLEST = 2  # images of a half: nothing is kept of a single image
 CHUNK = 4096  # images whose cosines with all prototypes are held at a time
 
 
@@ -128,14 +129,14 @@ class _Tree:
         self.grow(self.children[place][1], [one, *beside], levels - 1)
 
     def _halves(self, places: Tensor) -> tuple[_Node, _Node] | None:
-        """The two halves of some images, the larger first; None if they are too few, or all the same."""
+        """The two halves of some images, the larger first; None if they, or one half, are too few, or all the same."""
         own = self.points[places]
         if len(own) < FEWEST or (own == own[0]).all():
             return None
         vectors = kmeans(own, 2, seed=0, restarts=3)
         half = (own @ vectors.T).argmax(1)
         sizes = half.bincount(minlength=2)
-        if sizes.min() == 0:
+        if sizes.min() < SMALLEST:
             return None
         order = (0, 1) if sizes[0] >= sizes[1] else (1, 0)
         one, two = (self._node(vectors[i], places[half == i]) for i in order)
