@@ -38,7 +38,7 @@ class _Classes:
         self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
         self.assigned, self.points = assigned, points
         learned = cat.calm_.state_dict()
-        self.mixture = float(learned["temperature"]), Penalty(*learned["price"].tolist())
+        self.mixture = float(learned["temperature"]), Penalty(*learned["penalty"].tolist())
         active = self.registry.active()
         self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
         place = {entry.id: i for i, entry in enumerate(self.entries)}
