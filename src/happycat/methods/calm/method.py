@@ -116,6 +116,7 @@ class Calm(Method):
         self.space.set(*scatter_of(features, labels).space(dimensions, float(self.shrinkage)))
         points = self.space(features.mean(1))
         self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
+        self.memory.measure_radius(self.space(features[:, 0]), labels)
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), training.generator)
