@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from happycat.base.errors import InputError
-from happycat.images.decoding import shown
+from happycat.base.text import shown
 
 SUFFIXES = frozenset(
     {
