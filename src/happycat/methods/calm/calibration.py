@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from happycat.base.metrics import clustering_accuracy
+from happycat.base.progress import Advance, nobody
 from happycat.learning.memory import class_means
 from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import Penalty, Step, follow, learn_penalty
@@ -111,10 +112,19 @@ def rejection_threshold(cosines: Tensor) -> float:
 
 
 class Calibration:
-    """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible."""
+    """What episodes say of values. `search` finds so many components with a Search; every choice is reproducible.
 
-    def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
-        self.episodes, self.search, self.seed = episodes, search, seed
+    `advance` is told of each episode that `accuracy` or `penalty` is done with.
+    """
+
+    def __init__(
+        self,
+        episodes: Sequence[Episode],
+        search: Callable[[Search, int], Mixture],
+        seed: int,
+        advance: Advance = nobody,
+    ):
+        self.episodes, self.search, self.seed, self.advance = episodes, search, seed, advance
 
     @property
     def most_dimensions(self) -> int:
@@ -125,15 +135,21 @@ class Calibration:
     def accuracy(self, dimensions: int, shrinkage: float, temperature: float) -> float:
         """The mean accuracy on the judging images."""
         total = 0.0
-        for i, episode in enumerate(self.episodes):
-            if not len(episode.judges):
-                continue
-            space, old = episode.known(dimensions, shrinkage)
-            points = space(episode.served[enough(episode.classes)])
-            mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
-            predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
-            total += clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        for i in range(len(self.episodes)):
+            total += self._accuracy(i, dimensions, shrinkage, temperature)
+            self.advance(1)
         return total / len(self.episodes)
+
+    def _accuracy(self, i: int, dimensions: int, shrinkage: float, temperature: float) -> float:
+        """That of an episode; 0 if no image judges."""
+        episode = self.episodes[i]
+        if not len(episode.judges):
+            return 0.0
+        space, old = episode.known(dimensions, shrinkage)
+        points = space(episode.served[enough(episode.classes)])
+        mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
+        predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
+        return clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
 
     def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
         """Of a component: from nothing held out, and from held-out classes with all and with half of their images."""
@@ -152,6 +168,7 @@ class Calibration:
             for every in (1, 2):
                 most = episode.num_new + max(4, episode.num_new // 2)
                 held_out.append((episode.num_new, steps(~new | (place % every == 0), most)))
+            self.advance(1)
         return learn_penalty(nothing, held_out)
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
