@@ -149,7 +149,9 @@ class Calibration:
         points = space(episode.served[enough(episode.classes)])
         mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
         predicted = (space(episode.judges) @ mixture.centres.T).argmax(1)
-        return clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        assert right is not None  # there are judging images
+        return right
 
     def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
         """Of a component: from nothing held out, and from held-out classes with all and with half of their images."""
