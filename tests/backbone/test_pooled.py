@@ -93,6 +93,7 @@ def test_an_extractor_says_what_it_is(weights):
         "backbone": "resnet18",
         "image_size": 32,
         "mirror": False,
+        "crop_share": 224 / 256,
         "fingerprint": extractor.fingerprint(),
     }
     usual = FeatureExtractor.of(config("resnet18", weights, image_size=None))

@@ -8,6 +8,7 @@ from PIL import Image
 
 from happycat import Happycat
 from happycat.base.errors import InputError, StorageError
+from happycat.base.progress import Advance, Progress
 from happycat.methods import pretraining
 from happycat.model import file as model_file
 from happycat.model.splitting import LEVELS
@@ -286,3 +287,23 @@ def test_two_classes_of_two_vectors_are_enough():
     cat = Happycat().fit(X, ["a", "a", "b", "b"])
     assert cat.fitted_.accuracy is None
     assert list(cat.predict_proba(X).argmax(1)) == [0, 0, 1, 1]
+
+
+def test_learning_and_counting_have_totals():
+    class Bars(Progress):
+        def __init__(self) -> None:
+            self.done: dict[str, list[int]] = {}
+
+        def step(self, title: str, total: int | None = None) -> Advance:
+            done = self.done[title] = [0, total or 0]
+
+            def advance(steps: int, total: int | None = None, loss: float | None = None) -> None:
+                done[0], done[1] = done[0] + steps, total or done[1]
+
+            return advance
+
+    bars = Bars()
+    cat = Happycat(progress=bars).fit(*clouds(range(KNOWN)))
+    cat.discover(clouds([0, 6, 7], seed=2)[0])
+    assert bars.done["learning"] == [55, 55]
+    assert bars.done["counting new classes"] == [10, 10]

@@ -18,7 +18,7 @@ from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
 from happycat.base.progress import Advance, nobody
-from happycat.images.pictures import Pictures
+from happycat.images.pictures import CROP_SHARE, Pictures
 
 CENTRE = ("centre",)
 VIEWS = ("centre", "1", "2")
@@ -32,18 +32,34 @@ class FeatureExtractor:
     whose tail is `Vectors`.
     """
 
-    def __init__(self, trunk: Trunk | PooledBackbone, tail: Tail | Vectors, plan: ViewPlan, workers: int):
+    def __init__(
+        self,
+        trunk: Trunk | PooledBackbone,
+        tail: Tail | Vectors,
+        plan: ViewPlan,
+        workers: int,
+        tuned_tail: bool = False,
+    ):
+        """`tuned_tail`: the tail has been tuned, so that nobody else has its weights."""
         self.trunk, self.tail, self.plan, self.workers = trunk, tail.requires_grad_(False), plan, workers
+        self.tuned_tail = tuned_tail
         self._fingerprint: str | None = None
 
     @classmethod
     def of(
-        cls, config: BackboneConfig, *, workers: int | None = None, mirror: bool = True, seed: int = 0
+        cls,
+        config: BackboneConfig,
+        *,
+        workers: int | None = None,
+        mirror: bool = True,
+        crop_share: float = CROP_SHARE,
+        seed: int = 0,
     ) -> FeatureExtractor:
         """The extractor with that backbone, any timm model; `seed` draws the weights of one from scratch."""
         trunk, tail = build_for_features(config, seed)
         workers = 0 if config.from_scratch else DEFAULT_WORKERS if workers is None else workers
-        return cls(trunk, tail, ViewPlan(image_size=trunk.image_size, mirror=mirror), workers)
+        plan = ViewPlan(image_size=trunk.image_size, crop_share=crop_share, mirror=mirror)
+        return cls(trunk, tail, plan, workers)
 
     @property
     def dim(self) -> int:
@@ -67,6 +83,7 @@ class FeatureExtractor:
             "backbone": self.trunk.name,
             "image_size": self.image_size,
             "mirror": self.plan.mirror,
+            "crop_share": self.plan.crop_share,
             "fingerprint": self.fingerprint(),
         }
 
@@ -78,16 +95,17 @@ class FeatureExtractor:
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights that a model has to carry along: those of a backbone that nobody else has."""
-        if not self.from_scratch:
-            return {}
-        parts = (("trunk.", self.trunk.model), ("tail.", self.tail))
-        return {part + name: value for part, module in parts for name, value in module.state_dict().items()}
+        trunk = {f"trunk.{name}": value for name, value in self.trunk.model.state_dict().items()}
+        tail = {f"tail.{name}": value for name, value in self.tail.state_dict().items()}
+        return {**trunk, **tail} if self.from_scratch else tail if self.tuned_tail else {}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Take the weights that a model carried along."""
         for part, module in (("trunk.", self.trunk.model), ("tail.", self.tail)):
             own = {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
-            module.load_state_dict(own)
+            if own or self.from_scratch:
+                module.load_state_dict(own)
+        self._fingerprint = None
 
     @torch.inference_mode()
     def seconds(self, views: int) -> float:

@@ -82,7 +82,8 @@ class StageData:
     def settle(self) -> None:
         """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
-        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers)
+        tuned = self.config.tune_tail
+        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers, tuned)
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from happycat.base.errors import HappycatError
+from happycat.base.text import shown
 from happycat.base.version import __version__
 from happycat.cli.help import SectionedCommand
 
@@ -172,8 +173,6 @@ def main() -> None:
     try:
         app()
     except HappycatError as error:
-        from happycat.images.decoding import shown  # here, because most commands end well and need not wait for it
-
         print(f"happycat: {shown(str(error))}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:  # before the command itself has begun

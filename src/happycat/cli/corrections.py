@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from happycat.base.text import shown
 from happycat.cli.display import print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import WaitOption, advising_to_wait
 from happycat.model import corrections
 from happycat.model import file as model_file
 from happycat.model.file import ModelFile
-from happycat.model.naming import shown
 from happycat.model.registry import ClassEntry, ClassRegistry
 
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]

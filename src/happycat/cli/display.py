@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from happycat.base.progress import Advance, Progress
-from happycat.images.decoding import shown
+from happycat.base.text import shown
 
 # Results. What a person named is shown as it is: brackets are no markup, colons no emoji.
 results = Console(highlight=False, markup=False, emoji=False)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from happycat.images.decoding import shown
+from happycat.base.text import shown
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment, Discovery, FitReport
 from happycat.model.summary import class_summaries

@@ -11,12 +11,12 @@ import typer
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import HappycatError, InputError
+from happycat.base.text import shown
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
 from happycat.cli.interruption import interruptible, keeping, kept_so_far
-from happycat.images.decoding import shown
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from rich.table import Table
 
 from happycat.backbone.weights import TESTED
 from happycat.base.disk import write_json
+from happycat.base.errors import InputError
 from happycat.base.metrics import score_run
 from happycat.base.progress import SILENT
 from happycat.benchmark import drawings as report
-from happycat.benchmark.loop import LoopConfig
+from happycat.benchmark.loop import Loop, LoopConfig
 from happycat.benchmark.paper.catalogue import catalogue
 from happycat.benchmark.protocol import Protocol, plan_text
 from happycat.benchmark.setup import Request, prepare, the_split
@@ -49,7 +50,9 @@ from happycat.cli.interruption import interruptible
 from happycat.images.datasets import DATASETS
 from happycat.images.datasets import load as load_images
 from happycat.methods import METHODS
+from happycat.methods.calm.method import Calm
 from happycat.methods.pretraining import SMALL_VIT
+from happycat.model.from_method import check_new_model, write_model
 
 # What differs from Happy's own values
 DEMO = {**SMALL_VIT, "rate": 0.03, "epochs": 60}
@@ -63,6 +66,10 @@ def bench(
         Path | None, typer.Option("--out", "-o", help="the run folder [runs/METHOD-DATASET]", rich_help_panel=RUN)
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="resume an interrupted run", rich_help_panel=RUN)] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="write what was learned to this model file, to predict with (calm)", rich_help_panel=RUN),
+    ] = None,
     root: RootOption = None,
     option: OptionOption = None,
     download: DownloadOption = False,
@@ -98,7 +105,8 @@ def bench(
             resume=resume,
             start=start,
             loop=LoopConfig(**given(values, LoopConfig)),
-        )
+        ),
+        save,
     )
 
 
@@ -123,14 +131,21 @@ def demo(
     )
 
 
-def run(request: Request) -> None:
-    """Run it, print the table, draw the pictures."""
+def run(request: Request, save: Path | None = None) -> None:
+    """Run it, print the table, draw the pictures; if asked to, save what was learned as a model file."""
     started = time.monotonic()
+    if save is not None:
+        check_method(request.method)
+        check_new_model(save)
     with interruptible("the same command with --resume goes on from here"):
         with Display() as display:
             loop = prepare(request, display)
             with loop.record:
+                if save is not None:
+                    check_new_model(save, loop.split.classes[: loop.split.num_seen(0)])
                 scores = loop.run()
+                if save is not None:
+                    save_model(loop, request, save)
         title = f"{request.method} on {loop.images.name}, seed {request.loop.seed}"
         out.print(scores_table(scores, title))
         whole = score_run(scores)
@@ -142,6 +157,33 @@ def run(request: Request) -> None:
             )
         picture = report.draw_run(loop.record, loop.images, title)
     print_line(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
+    if save is not None:
+        print_line(f"written: {save} ({save.stat().st_size / 1e6:.1f} MB), version 1")
+
+
+def check_method(name: str) -> None:
+    """Refuse a method whose runs cannot become a model file: a model is a frozen backbone and Calm's prototypes."""
+    if name in METHODS and not issubclass(METHODS[name][0], Calm):
+        able = ", ".join(other for other, (cls, _) in METHODS.items() if issubclass(cls, Calm))
+        raise InputError(f"a run of {name} cannot be saved as a model file; leave --save out, or run {able}")
+
+
+def save_model(loop: Loop, request: Request, path: Path) -> None:
+    """Write the model file of a run, as it is after the last stage."""
+    calm, last = loop.method, len(loop.record.stage_scores()) - 1
+    assert isinstance(calm, Calm)
+    classes = loop.record.model(last)["classes"]
+    write_model(
+        path,
+        calm,
+        [c["name"] for c in classes],
+        [c["stage"] for c in classes],
+        loop.data.extractor,
+        request.backbone,
+        stage=last,
+        seed=request.loop.seed,
+        what=f"bench {request.method} {request.dataset}",
+    )
 
 
 def list_() -> None:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from happycat.base.disk import file_sha256, replacing
 from happycat.base.errors import InputError
 from happycat.base.progress import Advance, nobody
-from happycat.images.decoding import reason_against, shown
+from happycat.base.text import shown
+from happycat.images.decoding import reason_against
 from happycat.images.finding import (
     FOLDER_ADVICE,
     LABELLED_ADVICE,

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import stat
-import unicodedata
 import warnings
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from happycat.base.errors import InputError
+from happycat.base.text import shown
 
 LONGEST = 100  # times as long as wide; of a longer picture a crop would show nothing
 SIXTEEN_BITS = 65535
@@ -45,26 +45,6 @@ def reason_against(path: Path) -> str | None:
     """
     outcome = _picture_or_reason(path, reduced=True)
     return outcome if isinstance(outcome, str) else None
-
-
-def shown(path: Path | str) -> str:
-    """The path as it can be printed in one line of a terminal.
-
-    Control characters (line breaks, escape sequences), marks that reverse the direction of writing, and undecodable
-    bytes are written out.
-    """
-    return "".join(
-        character.encode("unicode_escape").decode("ascii") if _unprintable(character) else character
-        for character in str(path)
-    )
-
-
-def _unprintable(character: str) -> bool:
-    """Whether the character would break or steer the line in which it is printed."""
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(character) in (
-        *("LRE", "RLE", "LRO", "RLO", "PDF"),
-        *("LRI", "RLI", "FSI", "PDI"),
-    )
 
 
 def _picture_or_reason(path: Path, reduced: bool) -> Image.Image | str:

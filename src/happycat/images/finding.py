@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from happycat.base.errors import InputError
-from happycat.images.decoding import shown
+from happycat.base.text import shown
 
 IGNORED = frozenset({"thumbs.db", "desktop.ini", ".ds_store"})  # besides all that begins with a dot
 FOLDER_ADVICE = "give a folder with one folder of images per class"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from happycat.base.errors import InputError
+from happycat.base.text import shown
 from happycat.images.collecting import Gathered, gather, gather_labelled
-from happycat.images.decoding import shown
 from happycat.images.pictures import ArrayPictures, Pictures
 
 Source = Any  # a path, a sequence of paths, or whatever holds numbers: lists, NumPy, torch, pandas

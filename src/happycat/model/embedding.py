@@ -14,7 +14,7 @@ from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress, duration
-from happycat.images.pictures import Pictures, Subset
+from happycat.images.pictures import CROP_SHARE, Pictures, Subset
 from happycat.images.sources import VectorRows
 from happycat.learning.batches import FreshViews, Labelled, VectorViews
 from happycat.learning.training import Training
@@ -27,7 +27,9 @@ def extractor_of(
     config: BackboneConfig, base: Part | None, *, workers: int | None, mirror: bool, seed: int
 ) -> FeatureExtractor:
     """The backbone, ready for use; `base` is that of a model file, whose weights it has to have."""
-    extractor = FeatureExtractor.of(config, workers=workers, mirror=mirror, seed=seed)
+    # a file without a crop share is older than other shares than the usual one
+    crop_share = CROP_SHARE if base is None else base.metadata.get("crop_share", CROP_SHARE)
+    extractor = FeatureExtractor.of(config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed)
     if base is not None:
         if base.arrays:
             extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})

@@ -164,13 +164,13 @@ class Happycat(ClassifierMixin, BaseEstimator):
             training = Training(seeded(seed, "backbone"))
             state = trained(extractor, gathered.pictures, truth, ~validation, training, progress)
             features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
-            progress.step("learning")
+            advance = progress.step("learning")
             calm = Calm(Vectors(features.shape[-1]), CalmConfig())
             if state:
                 calm.load_state_dict(state)
             else:
                 some = Labelled(VectorViews(features[~validation]), truth[~validation])
-                list(calm.fit(some, Training(seeded(seed, "fit"))))
+                list(calm.fit(some, Training(seeded(seed, "fit")), advance))
             held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
             report = validate(calm, held, gathered, names)
             calm.relearn(Labelled(VectorViews(features), truth), held)
@@ -197,8 +197,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
             calm, count = self.calm_, None
             remember(calm, self.registry_)
             if number is None:
-                progress.step("counting new classes")
-                count = calm.count(served, generator)
+                count = calm.count(served, generator, advance=progress.step("counting new classes"))
                 number = count.number
             progress.step("discovering")
             list(calm.discover(served, number, Training(generator)))

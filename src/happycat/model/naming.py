@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from happycat.base.errors import InputError
+from happycat.base.text import shown, steers
 
 Name = str | int | float
 
 LONGEST = 200
 LARGEST_INT, LARGEST_FLOAT = 2**62, 2.0**53  # above them, the next whole number is not the next number any more
 OURS = re.compile(r"unknown|class\s+\d+|#\d+|id:\s*\d+|name:.*", re.IGNORECASE | re.DOTALL)
-BIDIRECTIONAL = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn what is printed around
 
 
 class Numbering(NamedTuple):
@@ -88,7 +88,7 @@ def checked_name(name: Any) -> Name:
         raise InputError(f"{name!r} is no name: it needs at least one letter")
     if len(name) > LONGEST:
         raise InputError(f"a name has at most {LONGEST} characters, not {len(name)} ('{shown(name[:20])}'…)")
-    if any(unicodedata.category(c) in ("Cc", "Zl", "Zp") or c in BIDIRECTIONAL for c in name):
+    if any(steers(c) and unicodedata.category(c) != "Cs" for c in name):  # a folder's name may have undecodable bytes
         raise InputError(f"the name '{shown(name)}' has control characters; leave them out")
     if OURS.fullmatch(name.strip()):
         raise InputError(f"{name!r} is what happycat itself calls things; take another name")
@@ -104,11 +104,6 @@ def same_name(one: Name | None, two: Name | None) -> bool:
     if isinstance(one, str) and isinstance(two, str):
         return False
     return (number := as_number(one)) is not None and number == as_number(two)
-
-
-def shown(name: Any) -> str:
-    """A name as it can be printed: control characters as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
 
 
 def _id(word: str) -> int | None:

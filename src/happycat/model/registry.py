@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from happycat.base.errors import InputError, StorageError
+from happycat.base.text import shown
 from happycat.model.entry import ClassEntry
-from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name, shown
+from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name
 from happycat.model.pool import Pool, SplitTree
 
 __all__ = ["Active", "ClassEntry", "ClassRegistry", "Pool", "SplitTree"]

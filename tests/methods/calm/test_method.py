@@ -70,3 +70,36 @@ def test_an_unknown_colour_is_below_the_threshold_and_most_labelled_images_are_n
     assert (method.memory.similarity(method.points(labelled)) >= method.rejection_threshold).float().mean() > 0.7
     new = method.points(unlabelled)[-len(unlabelled) // 5 :]
     assert (method.memory.similarity(new) < method.rejection_threshold).float().mean() > 0.7
+
+
+class Watched:
+    """An `Advance` that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+        self.total = 0
+
+    def __call__(self, steps: int, total: int | None = None, loss: float | None = None) -> None:
+        self.parts.append(steps)
+        self.total = total or self.total
+
+
+@pytest.mark.parametrize(("given", "candidates"), [({}, 4 + 3 + 3), ({"shrinkage": 0.3, "dimensions": 4}, 1 + 1 + 3)])
+def test_the_calibration_says_how_far_it_is(given, candidates):
+    method, labelled, _ = after_stage_0("calm", **FULL, **given)
+    before, watched = {name: value.clone() for name, value in method.state_dict().items()}, Watched()
+    list(method.fit(labelled, training(0), watched))
+    assert watched.total == sum(watched.parts) == FULL["episodes"] * (candidates + 1)
+    assert set(watched.parts) == {0, 1}
+    list(method.fit(labelled, training(0)))
+    assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
+
+
+def test_counting_says_how_far_it_is_and_is_full_at_the_end():
+    method, _, unlabelled = after_stage_0("calm", **FULL)
+    watched = Watched()
+    found = method.count(unlabelled, torch.Generator().manual_seed(0), 12, watched)
+    assert found == method.count(unlabelled, torch.Generator().manual_seed(0), 12)
+    assert watched.total == sum(watched.parts) == 12
+    assert watched.parts[1] == 1
+    assert watched.parts[-1] > 0  # numbers that need not be tried

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from happycat.base.errors import InputError
-from happycat.images.decoding import shown
+from happycat.base.text import shown
 
 Made = TypeVar("Made")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from happycat.base.errors import InputError
+from happycat.base.text import shown
 from happycat.images.collecting import Gathered, gather_labelled
-from happycat.images.decoding import shown
 from happycat.images.finding import Skipped
 from happycat.images.pictures import FilePictures, Images
 

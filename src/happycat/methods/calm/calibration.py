@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from happycat.base.metrics import clustering_accuracy
+from happycat.base.progress import Advance, nobody
 from happycat.learning.memory import class_means
 from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import Penalty, Step, follow, learn_penalty
@@ -114,10 +115,18 @@ class Calibration:
     """Scores of values over episodes, and the values fitted to them.
 
     `search(search, number)` fits a mixture with so many new components; all randomness comes from `seed`.
+
+    `advance` is called for each episode that `accuracy` or `penalty` is done with.
     """
 
-    def __init__(self, episodes: Sequence[Episode], search: Callable[[Search, int], Mixture], seed: int):
-        self.episodes, self.search, self.seed = episodes, search, seed
+    def __init__(
+        self,
+        episodes: Sequence[Episode],
+        search: Callable[[Search, int], Mixture],
+        seed: int,
+        advance: Advance = nobody,
+    ):
+        self.episodes, self.search, self.seed, self.advance = episodes, search, seed, advance
 
     @property
     def most_dimensions(self) -> int:
@@ -128,17 +137,23 @@ class Calibration:
     def accuracy(self, dimensions: int, shrinkage: float, temperature: float) -> float:
         """The mean accuracy on the validation images."""
         total = 0.0
-        for i, episode in enumerate(self.episodes):
-            if not len(episode.validation):
-                continue
-            space, old = episode.known(dimensions, shrinkage)
-            points = space(episode.served[enough(episode.classes)])
-            mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
-            predicted = (space(episode.validation) @ mixture.centres.T).argmax(1)
-            right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
-            assert right is not None  # there are validation images
-            total += right
+        for i in range(len(self.episodes)):
+            total += self._accuracy(i, dimensions, shrinkage, temperature)
+            self.advance(1)
         return total / len(self.episodes)
+
+    def _accuracy(self, i: int, dimensions: int, shrinkage: float, temperature: float) -> float:
+        """The accuracy on an episode's validation images; 0 if there are none."""
+        episode = self.episodes[i]
+        if not len(episode.validation):
+            return 0.0
+        space, old = episode.known(dimensions, shrinkage)
+        points = space(episode.served[enough(episode.classes)])
+        mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
+        predicted = (space(episode.validation) @ mixture.centres.T).argmax(1)
+        right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
+        assert right is not None  # there are validation images
+        return right
 
     def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
         """The complexity penalty: learned with nothing held out, then with all and with half of the held-out images."""
@@ -157,6 +172,7 @@ class Calibration:
             for every in (1, 2):
                 most = episode.num_new + max(4, episode.num_new // 2)
                 held_out.append((episode.num_new, steps(~new | (place % every == 0), most)))
+            self.advance(1)
         return learn_penalty(nothing, held_out)
 
     def confidence(self, dimensions: int, shrinkage: float) -> Confidence:

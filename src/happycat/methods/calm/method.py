@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import setting
+from happycat.base.progress import Advance, nobody
 from happycat.learning.batches import Labelled, Unlabelled, Unseen, draw_held_out
 from happycat.learning.memory import class_means
 from happycat.learning.training import Epoch, Training
@@ -91,9 +92,10 @@ class Calm(Method):
         features = normalize(unseen.features, dim=-1)
         self._calibrated = self._choose(self._episodes(features, unseen.labels, generator, unseen.held_out))
 
-    def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
+    def fit(self, labelled: Labelled, training: Training, advance: Advance = nobody) -> Iterator[Epoch]:
+        """Stage-0: learn the labelled classes; `advance` is told how far the calibration is, and its total."""
         features, labels = self._views(labelled), labelled.labels
-        calibration = self._episodes(features, labels, training.generator)
+        calibration = self._episodes(features, labels, training.generator, advance=advance)
         dimensions = self._calibrated or self._choose(calibration)
         self._calibrated = None
         sure = calibration.confidence(dimensions, float(self.shrinkage))
@@ -117,6 +119,7 @@ class Calm(Method):
         self.space.set(*scatter_of(features, labels).space(dimensions, float(self.shrinkage)))
         points = self.space(features.mean(1))
         self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
+        self.memory.measure_radius(self.space(features[:, 0]), labels)
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), training.generator)
@@ -125,14 +128,27 @@ class Calm(Method):
         self.memory.replace(mixture.centres, torch.cat([self.memory.counts, counts]))
         yield from ()
 
-    def count(self, unlabelled: Unlabelled, generator: torch.Generator, most: int | None = None) -> Count:
-        """How many new classes there are among the images: from 0 to `most`, or to the usual upper bound."""
+    def count(
+        self,
+        unlabelled: Unlabelled,
+        generator: torch.Generator,
+        most: int | None = None,
+        advance: Advance = nobody,
+    ) -> Count:
+        """How many new classes there are among the images: from 0 to `most`, or to the usual upper bound.
+
+        `advance` is told of each number that was tried, and that bound as the total; all of it when the rest need not
+        be tried.
+        """
         most = most_new_classes(self.num_classes, len(unlabelled), most)
         if most < 1:
             return NOTHING_NEW
         search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), generator)
         penalty = Penalty(*self.penalty.tolist())
-        return count(follow(search, GROWTH_MOVES, most, penalty), penalty)
+        advance(0, total=most)
+        steps = follow(search, GROWTH_MOVES, most, penalty, advance)
+        advance(most - len(steps))
+        return count(steps, penalty)
 
     def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
         """Take the new classes that another method found among the images, up to `num_classes` in all."""
@@ -169,14 +185,19 @@ class Calm(Method):
         return search.best(num_new, self.config.restarts, self.config.moves)
 
     def _episodes(
-        self, features: Tensor, labels: Tensor, generator: torch.Generator, held_out: Tensor | None = None
+        self,
+        features: Tensor,
+        labels: Tensor,
+        generator: torch.Generator,
+        held_out: Tensor | None = None,
+        advance: Advance = nobody,
     ) -> Calibration:
         """Episodes in which these classes are held out, or others each time."""
         episodes = []
         for _ in range(self.config.episodes):
             drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)
             episodes.append(hold_out(features, labels, drawn if held_out is None else held_out, generator))
-        return Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)))
+        return Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)), advance)
 
     def _choose(self, calibration: Calibration) -> int:
         """Set the values with which held-out classes are discovered best; the number of dimensions is returned."""
@@ -185,6 +206,8 @@ class Calm(Method):
         dimensions = list(dict.fromkeys(max(1, min(number, most)) for number in wanted))
         shrinkages = SHRINKAGES if config.shrinkage is None else (config.shrinkage,)
         temperatures = TEMPERATURES if config.mixture_temperature is None else (config.mixture_temperature,)
+        candidates = len(dimensions) + len(shrinkages) + len(temperatures)
+        calibration.advance(0, total=(candidates + 1) * len(calibration.episodes))  # the penalty takes them once more
         dimension = max(dimensions, key=lambda d: calibration.accuracy(d, shrinkages[0], temperatures[0]))
         shrinkage = max(shrinkages, key=lambda s: calibration.accuracy(dimension, s, temperatures[0]))
         temperature = max(temperatures, key=lambda t: calibration.accuracy(dimension, shrinkage, t))

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from happycat.base.progress import Advance, nobody
 from happycat.methods.calm.mixture import Search
 
 PATIENCE = 5  # components more, at least, that are tried after the best number
@@ -80,13 +81,16 @@ def most_new_classes(num_known: int, num_images: int, limit: int | None = None) 
     return min(limit or max(10, num_known), num_images - 1)
 
 
-def follow(search: Search, moves: int, most: int, penalty: Penalty | None = None) -> list[Step]:
+def follow(
+    search: Search, moves: int, most: int, penalty: Penalty | None = None, advance: Advance = nobody
+) -> list[Step]:
     """The steps of a growing mixture, up to `most` new components or until more of them gain too little."""
     steps: list[Step] = []
     for before, after in pairwise(search.growing(moves)):
         gain = float(after.log_density.sum() - before.log_density.sum())
         found = after.counts[search.num_old :]
         steps.append(Step(gain, float(found.mean()), tuple(search.losses(after).tolist())))
+        advance(1)
         if len(steps) >= most or (penalty and _settled(steps, penalty)):
             break
     return steps

@@ -1,0 +1,69 @@
+"""A model file made of a Calm that learned elsewhere, such as in a run of the benchmark; no image is needed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from happycat.backbone.config import BackboneConfig
+from happycat.backbone.extraction import FeatureExtractor
+from happycat.base.errors import InputError
+from happycat.methods.calm.method import Calm
+from happycat.model import file as model_file
+from happycat.model.naming import Name, checked_name
+from happycat.model.registry import ClassRegistry, SplitTree
+from happycat.model.storage import State, base_part, version_part
+
+
+def check_new_model(path: str | Path, names: Sequence[Name] = ()) -> None:
+    """Refuse a file that is there already, and class names that a model cannot have; nothing is written."""
+    if Path(path).exists():
+        raise InputError(f"{path} is there already; give another name, or delete it")
+    for name in names:
+        checked_name(name)
+
+
+def write_model(
+    path: str | Path,
+    calm: Calm,
+    names: Sequence[Name | None],
+    stages: Sequence[int],
+    extractor: FeatureExtractor,
+    backbone: BackboneConfig,
+    *,
+    stage: int,
+    seed: int,
+    what: str,
+    more: dict[str, Any] | None = None,
+) -> int:
+    """Write a fitted Calm to a new model file; the number of its version is returned.
+
+    `names` and `stages` are those of its classes: a name is None for a discovered class, the stage of a labelled one
+    is 0. `extractor` gives the features that Calm has learned from, `backbone` says where its weights lie. `stage` is
+    the number of discoveries so far, `seed` that of those to come, `what` says what made the model.
+    """
+    state = State(calm, prototype_registry(calm, names, stages), stage, likeness(calm), seed)
+    base = base_part(extractor, backbone.weights, backbone.precision)
+    return model_file.create(path, base, version_part(state), what, more).number
+
+
+def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequence[int]) -> ClassRegistry:
+    """A new registry with the classes of Calm, one prototype each: without their images, none can be split."""
+    threshold, registry = float(calm.rejection_threshold), ClassRegistry()
+    prototypes, counts = calm.memory.prototypes.cpu().numpy(), calm.memory.counts.tolist()
+    for name, stage, prototype, count in zip(names, stages, prototypes, counts, strict=True):
+        registry.add(name, stage, SplitTree.leaf(prototype, count, threshold))
+    return registry
+
+
+def likeness(calm: Calm) -> float:
+    """The length of a labelled class's mean image in the whitened space, from the radius that Calm has measured.
+
+    Images are unit points of d dimensions there: with a class mean m, Tr(Σ) = 1 − |m|², and the radius is Tr(Σ)/d,
+    averaged over the classes, under a root.
+    """
+    memory = calm.memory
+    if memory.radius == 0 and memory.counts.max() > 1:
+        raise InputError("an earlier happycat learned these classes and did not measure how they scatter; learn again")
+    return float((1 - calm.space.dimensions * memory.radius.square()).clamp_min(0).sqrt())
