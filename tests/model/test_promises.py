@@ -235,10 +235,25 @@ def test_parameters_are_judged_before_an_image_is_read(params, message, tmp_path
         raise AssertionError("an image was read")
 
     monkeypatch.setattr(estimator, "read_labelled", never)
-    (tmp_path / "a").mkdir()
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").touch()
     with pytest.raises(HappycatError, match=message) as caught:
         Happycat(**params).fit(tmp_path)
     assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("classes", ["", "a"])
+def test_a_folder_without_two_classes_is_refused_before_weights_are_fetched(classes, tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("a backbone was built")
+
+    monkeypatch.setattr(estimator, "extractor_of", never)
+    for name in classes:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").touch()
+    with pytest.raises(InputError, match=r"no image can be used|one class only"):
+        Happycat().fit(tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [-1, "many", 2.5, True, None])

@@ -59,14 +59,25 @@ def gather_labelled(
     altogether. With `keep_duplicates`, every readable file is kept. `advance` gets the number of files first (its
     `total`), then it is called with 1 after each.
     """
-    source = expanded(source)
+    found, advice = _labelled_files(expanded(source), parts)
+    return _checked(found, str(expanded(source)), advice, advance or nobody, keep_duplicates)
+
+
+def listed_labels(source: Path) -> list[str]:
+    """The label of each file that `gather_labelled` would read; the files themselves are not opened."""
+    found, advice = _labelled_files(expanded(source), ("",))
+    if not found.files:
+        raise InputError(_nothing(str(expanded(source)), sorted(set(found.skipped)), advice))
+    return [file.label for file in found.files if file.label is not None]
+
+
+def _labelled_files(source: Path, parts: Sequence[str]) -> tuple[Candidates, str]:
+    """The files of class folders or of a CSV file, and what to say if none of them can be used."""
     if os.path.isdir(source):
-        found, advice = class_folders(source, parts), FOLDER_ADVICE
-    elif os.path.isfile(source):
-        found, advice = listed(source, ("path", "label")), LABELLED_ADVICE
-    else:
-        raise InputError(f"there is no folder or file {shown(source)}; {LABELLED_ADVICE}")
-    return _checked(found, str(source), advice, advance or nobody, keep_duplicates)
+        return class_folders(source, parts), FOLDER_ADVICE
+    if os.path.isfile(source):
+        return listed(source, ("path", "label")), LABELLED_ADVICE
+    raise InputError(f"there is no folder or file {shown(source)}; {LABELLED_ADVICE}")
 
 
 def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gathered:

@@ -20,7 +20,7 @@ from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.seeding import seeded
-from happycat.images.collecting import Skipped
+from happycat.images.collecting import Skipped, listed_labels
 from happycat.images.sources import (
     Accepted,
     Label,
@@ -152,8 +152,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
         """Learn the labelled classes: a folder of folders, a CSV file with path and label, or images and labels."""
         seed, source = self._seed(), accepted(X)
         labels = checked_labels(source, y)
-        if labels is not None:
-            _classes(labels)
+        _classes(listed_labels(source) if isinstance(source, Path) else labels or [])
         vectors = isinstance(source, VectorRows)
         extractor = None if vectors else self._built(self.backbone, None)
         with self._watched() as progress:

@@ -22,7 +22,10 @@ from tests.helpers.runs import QUICK, quick_request
 
 
 def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
-    request = quick_request(folder, loop={"tokens": folder / "tokens", "keep_tokens": True}, **changes)
+    values = {**QUICK, "episodes": 1, "moves": 2}  # each method takes those that it has
+    request = quick_request(
+        folder, **{"loop": {"tokens": folder / "tokens", "keep_tokens": True}, "method_values": values, **changes}
+    )
     setting = Setting(request)
     return Study(catalogue()[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
 
