@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 
 from happycat import Happycat
 from happycat.methods.calm.number import Penalty
-from happycat.model.quality import largest_part, nearer_share, purity
+from happycat.model.quality import largest_part, nearer_share, separation
 
 OLD_EACH, NEW_CLASSES = 6, 10  # images of each labelled class in an inbox; other classes in it
 ASKED = (10, 7, 5, 3)
@@ -102,7 +102,7 @@ MEASURES: dict[str, Callable[[Group], float | None]] = {
     "share nearer to its class than to any other": lambda group: nearer_share(group.images, group.others),
     "share of the largest part": largest,
     "share nearer, within the largest part": within_largest,
-    "share nearer × largest part (purity)": lambda group: purity(group.images, group.others, *group.mixture()),
+    "share nearer × largest part (separation)": lambda group: separation(group.images, group.others, *group.mixture()),
 }
 
 
@@ -191,7 +191,7 @@ def main() -> None:
 
 
 def print_table(cat: Happycat, data: Data, base: list[str], novel: list[str], seed: int) -> None:
-    """Print the rank correlations as a table, a row for each measure, and the error of the purity."""
+    """Print the rank correlations as a table, a row for each measure, and how far the separation is from the purity."""
     results: dict[str, list[tuple[float, list[float]]]] = {"discoveries": [], "mixtures": []}
     for whole, experiments in (
         ("discoveries", discoveries(cat, data, base, novel, seed)),
@@ -206,7 +206,10 @@ def print_table(cat: Happycat, data: Data, base: list[str], novel: list[str], se
     said = {name: np.array([values for _, values in rows]) for name, rows in results.items()}
     for m, measure in enumerate(MEASURES):
         print_row(measure, [f"{spearmanr(true[name], said[name][:, m]).statistic:.2f}" for name in results])
-    print_row("mean error of the purity", [f"{np.abs(true[name] - said[name][:, -1]).mean():.2f}" for name in results])
+    print_row(
+        "mean distance of the separation from the purity",
+        [f"{np.abs(true[name] - said[name][:, -1]).mean():.2f}" for name in results],
+    )
     print_row("classes, their mean purity", [f"{len(true[name])}, {true[name].mean():.2f}" for name in results])
 
 

@@ -83,7 +83,7 @@ def test_merged_and_split_classes_are_shown_and_undone(story, model):
     merged = cards(review_page(model))
     assert 7 not in merged
     assert merged[6].images == before[6].images + before[7].images
-    assert merged[6].purity > 0.9  # that it has two kinds of images was on purpose
+    assert merged[6].separation > 0.9  # that it has two kinds of images was on purpose
     correct(model, "merge", lambda registry: str(registry.merge("c0", "#6")))
     assert not [card for card in review_page(model).cards if card.kind == "new"]
     undo(model)
@@ -108,19 +108,19 @@ def test_a_mixed_class_is_less_pure():
     for card in class_summaries(cat, found.assigned, found.points, cat.stage_):
         if card.kind == "new":
             members = [i for i, row in enumerate(found.assigned) if row.id == card.id]
-            (pure if len(set(labels[members])) == 1 else mixed).append(card.purity)
+            (pure if len(set(labels[members])) == 1 else mixed).append(card.separation)
     assert len(pure) == len(mixed) == 1
     assert pure[0] > 0.9
     assert mixed[0] < 0.6
 
 
-def test_a_class_of_one_image_has_no_purity(story):
+def test_a_class_of_one_image_has_no_separation(story):
     folder, found, _ = story
     cat = Happycat.load(folder / "shop.cat")
     rows = [row._replace(id=6 if i == 100 else 0) for i, row in enumerate(found.assigned)]
     summaries = {one.id: one for one in class_summaries(cat, rows, found.points, 1)}
-    assert (summaries[6].images, summaries[6].purity) == (1, None)
-    assert (summaries[5].images, summaries[5].purity, summaries[5].confidence) == (0, None, None)
+    assert (summaries[6].images, summaries[6].separation) == (1, None)
+    assert (summaries[5].images, summaries[5].separation, summaries[5].confidence) == (0, None, None)
 
 
 def test_a_review_that_is_gone_or_changed_is_one_line(model):

@@ -4,7 +4,7 @@ from torch.nn.functional import normalize
 
 from happycat.methods.calm.number import Penalty
 from happycat.model import quality
-from happycat.model.quality import largest_part, nearer_share, purity, two_parts
+from happycat.model.quality import largest_part, nearer_share, separation, two_parts
 
 DIM, TAU, PENALTY = 64, 0.07, Penalty(12.0, 0.18, 1.5)
 
@@ -24,18 +24,18 @@ OTHERS = torch.stack([cloud(50, axis, axis).mean(0) for axis in (5, 6, 7)])
 
 
 @pytest.mark.parametrize("n", [12, 40, 150])
-def test_purity_falls_as_others_are_mixed_in(n):
-    pure, some, half = (purity(mixed(n, share), OTHERS, TAU, PENALTY) for share in (0.0, 0.25, 0.5))
+def test_separation_falls_as_others_are_mixed_in(n):
+    pure, some, half = (separation(mixed(n, share), OTHERS, TAU, PENALTY) for share in (0.0, 0.25, 0.5))
     assert pure > 0.9
     assert pure >= some >= half
     assert half < 0.6
 
 
-def test_a_cosine_to_the_fitted_direction_is_flattered_by_few_images_and_purity_is_not():
+def test_a_cosine_to_the_fitted_direction_is_flattered_by_few_images_and_separation_is_not():
     """Of unrelated images, the fewer there are the nearer they are to their own mean."""
     unrelated = normalize(torch.randn(4, DIM, generator=torch.Generator().manual_seed(0)), dim=-1)
     assert (unrelated @ normalize(unrelated.mean(0), dim=0)).mean() > 0.4
-    assert purity(unrelated, OTHERS, TAU, PENALTY) < 0.6
+    assert separation(unrelated, OTHERS, TAU, PENALTY) < 0.6
 
 
 def test_images_that_are_nearer_to_another_class_count_against_it():
@@ -49,10 +49,10 @@ def test_images_that_are_nearer_to_another_class_count_against_it():
 
 
 def test_classes_that_nothing_can_be_said_of():
-    assert purity(cloud(1, 0), OTHERS, TAU, PENALTY) is None
-    assert purity(cloud(0, 0), OTHERS, TAU, PENALTY) is None
-    assert purity(cloud(2, 0, spread=0.05), OTHERS, TAU, PENALTY) == 1
-    assert purity(cloud(20, 0), OTHERS[:0], TAU, PENALTY) == 1  # the only class
+    assert separation(cloud(1, 0), OTHERS, TAU, PENALTY) is None
+    assert separation(cloud(0, 0), OTHERS, TAU, PENALTY) is None
+    assert separation(cloud(2, 0, spread=0.05), OTHERS, TAU, PENALTY) == 1
+    assert separation(cloud(20, 0), OTHERS[:0], TAU, PENALTY) == 1  # the only class
 
 
 def test_images_that_are_all_the_same_are_one_part():
@@ -80,4 +80,4 @@ def test_a_mixture_of_three_is_divided_further():
 
 def test_a_large_class_is_judged_by_some_of_its_images(monkeypatch):
     monkeypatch.setattr(quality, "MOST", 60)
-    assert purity(mixed(3000, 0.5), OTHERS, TAU, PENALTY) == pytest.approx(0.5, abs=0.05)
+    assert separation(mixed(3000, 0.5), OTHERS, TAU, PENALTY) == pytest.approx(0.5, abs=0.05)

@@ -8,7 +8,7 @@ import pytest
 
 from happycat.base.errors import InputError, StorageError
 from happycat.report.charts import Number, Run
-from happycat.report.classes import CONFIDENCE, PURITY, ClassSummary
+from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 from happycat.report.html import Dot, Page, render, write_page
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>'&\u2028\u2029", "--x; $(y)")
@@ -35,8 +35,8 @@ def full_page(**changes):
         card(1, "found", images=11, typical=(1,)),
         card(2, "labelled", label="ant", images=0),
         card(3, "dropped", images=0),
-        card(7, "new", images=10, confidence=0.9, purity=0.7, nearest=near, typical=(2, 7), doubtful=(12,)),
-        card(8, "new", images=9, confidence=0.95, purity=0.8, nearest=near, typical=(3, 8)),
+        card(7, "new", images=10, confidence=0.9, separation=0.7, nearest=near, typical=(2, 7), doubtful=(12,)),
+        card(8, "new", images=9, confidence=0.95, separation=0.8, nearest=near, typical=(3, 8)),
     )
     scores = (
         {"all": 90.0, "old": 90.0, "new": None, "base": 90.0},
@@ -205,9 +205,9 @@ def test_axis_of_the_number_goes_to_the_end_of_its_interval():
     assert re.search(r"\s14\s", page.text)
 
 
-def test_purity_and_confidence_are_explained():
+def test_separation_and_confidence_are_explained():
     text = re.sub(r"\s+", " ", Elements(render(full_page())).text)
-    assert PURITY in text
+    assert SEPARATION in text
     assert CONFIDENCE in text
     assert "70%" in text
 
@@ -333,7 +333,7 @@ def test_cards_are_filtered_and_sorted(visitor):
         return [element.get_attribute("data-name") for element in visitor.shown(".card")]
 
     assert cards() == ["class 7", "class 8"]
-    visitor.one("#card-sort").send_keys("purest")
+    visitor.one("#card-sort").send_keys("best separated")
     assert cards() == ["class 8", "class 7"]
     for wanted, left in (("CLASS 7", ["class 7"]), ("inbox/3.jpg", ["class 8"]), ("nowhere", [])):
         visitor.type("#card-filter", wanted)

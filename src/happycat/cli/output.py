@@ -16,7 +16,7 @@ from happycat.base.text import shown
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment, Discovery, FitReport
 from happycat.model.summary import class_summaries
-from happycat.report.classes import CONFIDENCE, PURITY
+from happycat.report.classes import CONFIDENCE, SEPARATION
 
 # Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -34,12 +34,12 @@ def fitted_table(fitted: FitReport) -> Table:
 
 def found_table(cat: Happycat, found: Discovery) -> Table:
     """A row for each class with images; what the columns mean is said below them."""
-    table = Table(caption=f"{PURITY}\n{CONFIDENCE}", caption_justify="left")
-    for column in ("id", "class", "images", "purity", "confidence"):
+    table = Table(caption=f"{SEPARATION}\n{CONFIDENCE}", caption_justify="left")
+    for column in ("id", "class", "images", "separation", "confidence"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for one in class_summaries(cat, found.assigned, found.points, cat.stage_):
         if one.images or one.kind == "new":
-            shares = ("–" if share is None else f"{share:.0%}" for share in (one.purity, one.confidence))
+            shares = ("–" if share is None else f"{share:.0%}" for share in (one.separation, one.confidence))
             name = shown(str(one.label))
             label = Text(f"{name} (new)", "bold") if one.kind == "new" else Text(name)
             table.add_row(str(one.id), label, str(one.images), *shares)

@@ -1,14 +1,14 @@
-"""Purity of a class, estimated without labels: the share of its images that are of one kind.
+"""Separation of a class: how clearly its images are one group, apart from other classes; needs no labels.
 
 A cosine to the class's own direction is biased upwards, because that direction was fitted to these very images.
-So an image is compared with the *other* images of its class, and the class with what it would be as two. The purity is
-the product of two shares:
+So an image is compared with the *other* images of its class, and the class with what it would be as two. The
+separation is the product of two shares:
 
 1. of the images that are more like the other images of their class than like any other class, by mean cosine;
 2. of the largest part, if the class is divided in two as long as that explains its images better by more than the
    complexity penalty, which was learned on held-out labelled classes.
 
-`benchmarks/quality.py` shows on real features how it follows the true purity.
+It falls when a class is mixed, but is no estimate of the purity: `benchmarks/quality.py` shows both on real features.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST = 2000  # images of a class that are looked at
 ROUNDS = 20  # of EM
 
 
-def purity(images: Tensor, others: Tensor, temperature: float, penalty: Penalty) -> float | None:
-    """The estimated purity of a class, 0–1; None with fewer than two images, of which nothing can be said.
+def separation(images: Tensor, others: Tensor, temperature: float, penalty: Penalty) -> float | None:
+    """The separation of a class, 0–1; None with fewer than two images, of which nothing can be said.
 
     `images` (n, d) are unit vectors, `others` (C, d) the mean images of the other classes, not of unit length: the
     product of an image with a mean is its mean cosine to the images of that class.

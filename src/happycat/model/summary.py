@@ -1,4 +1,4 @@
-"""Summary of each class after a discovery or a correction: size, confidence, purity, nearest classes, examples."""
+"""Summary of each class after a discovery or a correction: size, confidence, separation, nearest classes, examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from happycat.methods.calm.number import Penalty
 from happycat.model.estimator import Happycat
-from happycat.model.quality import purity
+from happycat.model.quality import separation
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment
 from happycat.report.classes import ClassSummary, Kind
@@ -74,7 +74,7 @@ class _Classes:
             kind,
             len(members),
             confidence=confidence,
-            purity=self._purity(place),
+            separation=self._separation(place),
             nearest=self._nearest(place),
             typical=tuple(members[:TYPICAL]),
             doubtful=tuple(members[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(members) > TYPICAL else (),
@@ -92,12 +92,14 @@ class _Classes:
             **more,
         )
 
-    def _purity(self, place: int) -> float | None:
-        """The purity; of a class that a person merged, the mean over what it was made of, as that was on purpose."""
+    def _separation(self, place: int) -> float | None:
+        """The separation; of a class that a person merged, the mean over what it was made of, as that was on purpose."""
         images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)
         parts = [images[nearest == row] for row in nearest.unique()]
-        estimates = [(len(part), value) for part in parts if (value := purity(part, others, *self.mixture)) is not None]
+        estimates = [
+            (len(part), value) for part in parts if (value := separation(part, others, *self.mixture)) is not None
+        ]
         return sum(n * value for n, value in estimates) / sum(n for n, _ in estimates) if estimates else None
 
     def _nearest(self, place: int) -> tuple[tuple[int, str, float], ...]:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from happycat.base.disk import replacing
 from happycat.base.errors import InputError
 from happycat.report.charts import Number, Run, accuracy_panel, confidence_panel, forgetting_panel, number_panel
-from happycat.report.classes import CONFIDENCE, PURITY, ClassSummary
+from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 from happycat.report.svg import SIZE, Chart, bar_chart, line_chart
 
 
@@ -100,7 +100,7 @@ def render(page: Page) -> str:
         runs=[(run.name, _run_charts(run)) for run in page.runs],
         data=_data(page, [*new, *sorted(known, key=lambda card: -card.images)]),
         size=SIZE,
-        PURITY=PURITY,
+        SEPARATION=SEPARATION,
         CONFIDENCE=CONFIDENCE,
         style=Markup(_read("map.css") + _read("page.css")),
         script=Markup(_read("marks.js") + _read("map.js") + _read("page.js")),
