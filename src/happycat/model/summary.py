@@ -93,7 +93,7 @@ class _Classes:
         )
 
     def _separation(self, place: int) -> float | None:
-        """The separation; of a class that a person merged, the mean over what it was made of, as that was on purpose."""
+        """The separation; of a class that a person merged, the mean over its parts: that they differ was on purpose."""
         images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)
         parts = [images[nearest == row] for row in nearest.unique()]
