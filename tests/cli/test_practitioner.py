@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from happycat.backbone import extraction
 from happycat.base import disk
 from happycat.cli import main
 from happycat.methods import pretraining
+from happycat.methods.calm import CalmConfig
 from happycat.model import file as model_file
 
 ROOT = Path(__file__).parents[2]
@@ -238,6 +240,7 @@ def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, st
 
 def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_after_five_batches):
     monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
+    monkeypatch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=1, restarts=1, moves=0))
     words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     code, _, err = say(*words)
     assert code == 130

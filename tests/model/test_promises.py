@@ -6,6 +6,7 @@ import copy
 import doctest
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from happycat.backbone import extraction
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.progress import Progress
 from happycat.methods import pretraining
-from happycat.model import estimator
+from happycat.methods.calm import CalmConfig
+from happycat.model import embedding, estimator
 from tests.helpers.vectors import clouds
 
 X, Y = clouds(range(3), each=6, noise=0.03)
@@ -31,6 +33,15 @@ SHADES = np.repeat(np.array([20, 120, 220], np.uint8), 6)
 PICTURES = np.clip(SHADES[:, None, None] + np.random.default_rng(0).integers(-15, 15, (18, 16, 16)), 0, 255).astype(
     np.uint8
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hardly_calibrated():
+    """One episode and few moves: what is promised here does not depend on how good a model is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (estimator, embedding):
+            patch.setattr(module, "CalmConfig", partial(CalmConfig, episodes=1, restarts=1, moves=2))
+        yield
 
 
 @pytest.fixture
