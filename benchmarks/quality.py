@@ -67,7 +67,7 @@ class Group(NamedTuple):
 
 def fitted_direction(group: Group) -> float:
     """The mean cosine to the direction that was fitted to the same images, 1 if it is that of labelled classes."""
-    return min(1.0, max(0.0, float((group.images @ group.direction).mean()) / group.cat.likeness_))
+    return min(1.0, max(0.0, float((group.images @ group.direction).mean()) / group.cat.mean_cosine_))
 
 
 def pairs(group: Group) -> float:
@@ -122,7 +122,7 @@ def discovered(cat: Happycat, data: Data, inbox: np.ndarray, asked: int) -> Case
     ids = [c.id for c in cat.registry_]
     group = torch.tensor([-1 if row.id is None else ids.index(row.id) for row in found.assigned])
     points, directions = found.points.float(), cat.calm_.memory.prototypes
-    means, shares = directions * cat.likeness_, []
+    means, shares = directions * cat.mean_cosine_, []
     for i, one in enumerate(ids):
         true = data.names[inbox[(group == i).numpy()]]
         counts = one in found.new and len(true) > 1
@@ -149,7 +149,7 @@ def mixtures(cat: Happycat, data: Data, novel: list[str], seed: int) -> Iterator
             means = torch.stack([points[group == g].mean(0) for g in range(NEW_CLASSES)])
             directions = torch.cat([normalize(means, dim=-1), known])
             shares = [largest_share(data.names[chosen[(group == g).numpy()]]) for g in range(NEW_CLASSES)]
-            means = torch.cat([means, known * cat.likeness_])
+            means = torch.cat([means, known * cat.mean_cosine_])
             yield f"mixtures of {size}", Case(points, group, directions, means, [*shares, *[None] * len(known)])
 
 

@@ -55,9 +55,9 @@ def test_a_run_becomes_a_model(say, tmp_path):  # noqa: F811
     assert cat.classes_.tolist() == [*labelled, *(f"class {i}" for i in range(4, 8))]
     assert [entry.stage for entry in cat.registry_] == [0] * 4 + [1] * 2 + [2] * 2
     learned = json.loads((Path("run") / "stages/2/model.json").read_text())["classes"]
-    assert [cat.registry_.images(entry) for entry in cat.registry_] == [c["images"] for c in learned]
+    assert [cat.registry_.learned_from(entry) for entry in cat.registry_] == [c["images"] for c in learned]
     assert cat.stage_ == 2
-    assert 0 < cat.likeness_ < 1
+    assert 0 < cat.mean_cosine_ < 1
     assert Penalty(*cat.calm_.penalty.tolist()).factor >= 1
 
     code, out, err = say("name", "shop.cat", 5, "swan")

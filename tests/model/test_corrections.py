@@ -208,7 +208,7 @@ class Corrections(RuleBasedStateMachine):
         expected = {kind.id: sorted(kind.images()) for kind in self.living} | ({None: sorted(nobody)} if nobody else {})
         assert {key: sorted(images) for key, images in owned.items()} == expected
         for entry in registry:
-            assert registry.images(entry) == len(expected[entry.id])
+            assert registry.learned_from(entry) == len(expected[entry.id])
         assert {e.id: e.name for e in registry.entries if e.rows} == {kind.id: kind.name for kind in self._everyone()}
 
 
@@ -236,7 +236,7 @@ def test_a_correction_costs_kilobytes_and_keeps_the_rest(path):
     size, before = path.stat().st_size, dict(model_file.read(path).arrays)
     assert size > 2e6
     done = correct(path, "name", lambda registry: registry.name("species 3", "fox").name)
-    assert done == ("fox", 2)
+    assert (done.result, done.version) == ("fox", 2)
     assert path.stat().st_size - size < 10_000
     model = model_file.read(path)
     assert model.metadata["stage"] == 0

@@ -93,7 +93,7 @@ def test_a_discovery_says_what_predict_says(cat):
     assert found.assigned == cat.assign(X)
     assert list(cat.predict(X)) == [row.label for row in found.assigned]
     for new in found.new:
-        assert cat.registry_.images(cat.find(new)) == sum(row.id == new for row in found.assigned)
+        assert cat.registry_.counts.by_id[new] == sum(row.id == new for row in found.assigned)
     assert {row.id for row in found.assigned} >= {None, 6, 7}  # some are rejected, and have probabilities all the same
     np.testing.assert_allclose(cat.predict_proba(X).sum(1), 1, atol=1e-6)
 
@@ -122,9 +122,9 @@ def test_a_name_is_kept(grown, tmp_path):
 
 def test_merged_classes_are_one_and_come_apart_again(grown):
     X, _ = clouds([6, 7], each=10, seed=3)
-    apart = [grown.registry_.images(grown.find(c)) for c in (6, 7)]
+    apart = [grown.registry_.counts.by_id[c] for c in (6, 7)]
     merged = grown.merge(6, 7)
-    assert grown.registry_.images(merged) == sum(apart) > 50
+    assert grown.registry_.counts.by_id[merged.id] == sum(apart) > 50
     assert set(grown.predict(X)) <= {"class 6", "unknown"}
     with pytest.raises(InputError, match="merged into class 6"):
         grown.name(7, "x")
@@ -142,7 +142,7 @@ def test_a_class_that_holds_two_is_split_without_its_images(cat):
     given = cat.predict_proba(X)[:, -2:].argmax(1)
     assert (given[y == 6] == given[0]).all()
     assert (given[y == 7] != given[0]).all()
-    counts = [cat.registry_.images(entry) for entry in (one, two)]
+    counts = [cat.registry_.counts.by_id[entry.id] for entry in (one, two)]
     assert counts == [sum(row.id == entry.id for row in cat.assign(X)) for entry in (one, two)]
     assert min(counts) > 20
     third = cat.split(7)[1]  # a half can be split again

@@ -12,8 +12,9 @@ import torch
 from happycat import Happycat
 from happycat.base.errors import InputError
 from happycat.model.corrections import correct, undo
+from happycat.model.map import map_places
 from happycat.model.page import page_of, review_page
-from happycat.model.review import FILE, Review, map_places
+from happycat.model.review import FILE, Review
 from happycat.model.summary import class_summaries
 
 DIM, KNOWN = 32, 6
@@ -147,7 +148,7 @@ def test_a_review_is_read_as_it_was_written(tmp_path):
     points = torch.nn.functional.normalize(torch.randn(7, 5, generator=torch.Generator().manual_seed(0)), dim=-1)
     review = Review(
         keys=("a.png", "ü\udcff.png", *"bcdef"),
-        points=points,
+        points=points.numpy(),
         places=map_places(points),
         root=tmp_path,
         stage=2,
@@ -159,7 +160,7 @@ def test_a_review_is_read_as_it_was_written(tmp_path):
     read = Review.read(tmp_path, review.write(tmp_path))
     assert (read.keys, read.root, read.stage, read.found) == (review.keys, tmp_path, 2, 3)
     assert (read.count, read.skipped, read.duplicates) == (review.count, review.skipped, 1)
-    assert torch.allclose(read.points, points, atol=1e-3)
+    assert np.array_equal(read.points, points.numpy())  # to the bit: rounding could move an image across a threshold
     assert np.allclose(read.places, review.places)
     assert read.pictures.keys == review.keys
-    assert (tmp_path / FILE).stat().st_size < 2 * points.numel() + 8 * 7 + 1000
+    assert (tmp_path / FILE).stat().st_size < 4 * points.numel() + 8 * 7 + 1000

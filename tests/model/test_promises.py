@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
@@ -23,7 +24,7 @@ from happycat.base.errors import HappycatError, InputError
 from happycat.base.progress import Progress
 from happycat.methods import pretraining
 from happycat.methods.calm import CalmConfig
-from happycat.model import embedding, estimator
+from happycat.model import embedding, estimator, fitting
 from tests.helpers.vectors import clouds
 
 X, Y = clouds(range(3), each=6, noise=0.03)
@@ -39,7 +40,7 @@ PICTURES = np.clip(SHADES[:, None, None] + np.random.default_rng(0).integers(-15
 def hardly_calibrated():
     """One episode and few moves: what is promised here does not depend on how good a model is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (estimator, embedding):
+        for module in (fitting, embedding):
             patch.setattr(module, "CalmConfig", partial(CalmConfig, episodes=1, restarts=1, moves=2))
         yield
 
@@ -274,6 +275,67 @@ def test_a_wrong_number_is_judged_before_an_image_is_read(fitted, wrong, monkeyp
         fitted.discover(X, wrong)
 
 
+def test_more_classes_than_files_are_refused_before_an_image_is_read(tmp_path, monkeypatch):
+    cat = Happycat("scratch_vit", mirror=False)
+    with monkeypatch.context() as patch:
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
+        cat.fit(PICTURES, SHADES)
+    for i in range(3):
+        Image.fromarray(PICTURES[i]).save(tmp_path / f"{i}.png")
+    (tmp_path / "broken.png").touch()
+    with pytest.raises(InputError, match="3 images cannot form 4 new classes; give a smaller number, or 'auto'"):
+        cat.discover(tmp_path, num_new=4)  # which only reading them tells
+    monkeypatch.setattr("happycat.images.collecting.reason_against", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(Happycat, "extractor", lambda self: pytest.fail("a backbone was built"))
+    for source in (tmp_path, sorted(tmp_path.iterdir())):
+        with pytest.raises(InputError, match="4 images cannot form 5 new classes; give a smaller number, or 'auto'"):
+            cat.discover(source, num_new=5)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (
+            np.zeros((60, 64)),
+            "the features of all 60 images are zero, so no class can be told from another",
+        ),
+        (np.full((60, 64), 3.0), "the features of all 60 images are the same, up to their length"),
+        (np.arange(1, 61)[:, None] * np.ones((60, 64)), "the features of all 60 images are the same"),
+    ],
+)
+def test_features_that_are_all_the_same_are_one_line(features, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Happycat().fit(features, np.repeat(range(6), 10))
+    assert "\n" not in str(caught.value)
+
+
+def test_pictures_that_are_all_the_same_are_one_line(monkeypatch):
+    same = np.full((12, 16, 16), 7, np.uint8)
+    monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
+    with pytest.raises(InputError, match="all 12 images are the same"):
+        Happycat("scratch_vit", mirror=False).fit(same, np.repeat([0, 1], 6))
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [
+        (np.repeat(np.eye(8)[:2], 10, 0), np.repeat([0, 1], 10)),  # no scatter within a class
+        (np.tile(np.eye(8)[:2], (10, 1)), np.repeat([0, 1], 10)),  # none between them
+        (np.random.default_rng(0).normal(size=(6, 300)), np.arange(6)),  # an image of each
+        (np.random.default_rng(0).normal(size=(2, 8)), np.arange(2)),
+        (np.random.default_rng(0).normal(size=(20, 1)), np.repeat([0, 1], 10)),  # a single dimension
+        (np.concatenate([np.zeros((10, 8)), np.eye(8)]), np.repeat([0, 1], [10, 8])),  # a class of zeros
+    ],
+)
+def test_poor_features_are_learned_all_the_same(features, labels):
+    cat = Happycat().fit(features, labels)
+    probabilities = cat.predict_proba(features)
+    assert np.isfinite(probabilities).all()
+    cat.discover(features, 1)
+    cat.discover(np.zeros_like(features[:2]))  # one that has no direction
+    assert np.isfinite(cat.predict_proba(features)).all()
+
+
 def test_the_example_of_the_class_is_true():
     finder = doctest.DocTestFinder(recurse=False)
     (example,) = finder.find(Happycat, "Happycat", globs={})
@@ -302,7 +364,7 @@ def test_a_step_that_is_interrupted_is_not_ended_as_if_it_were_done(monkeypatch)
         raise KeyboardInterrupt
 
     watch = Watch()
-    monkeypatch.setattr(estimator, "embed", stop)
+    monkeypatch.setattr(fitting, "embed", stop)
     with pytest.raises(KeyboardInterrupt):
         Happycat(progress=watch).fit(*clouds(range(3)))
     assert watch.closed == 0

@@ -52,13 +52,13 @@ def labels(registry: ClassRegistry) -> list:
 
 
 def test_what_was_merged_comes_apart_with_id_name_and_images(registry):
-    before, images = registry.entries.copy(), [registry.images(entry) for entry in registry]
+    before, images = registry.entries.copy(), [registry.learned_from(entry) for entry in registry]
     tiger = registry.merge("tiger", "crab")
-    assert (tiger.id, registry.images(tiger)) == (1, 11 + 12)
+    assert (tiger.id, registry.learned_from(tiger)) == (1, 11 + 12)
     assert labels(registry) == ["lion", "tiger", "class 3", "class 4"]
     assert [entry.id for entry in registry.split("tiger")] == [1, 2]
     assert registry.entries == before
-    assert [registry.images(entry) for entry in registry] == images
+    assert [registry.learned_from(entry) for entry in registry] == images
 
 
 def test_one_command_comes_apart_together_and_the_last_one_first(registry):
@@ -71,19 +71,19 @@ def test_one_command_comes_apart_together_and_the_last_one_first(registry):
 def test_merged_chains(registry):
     registry.merge("tiger", "crab")
     registry.merge("lion", "tiger")
-    assert registry.images(registry.find("lion")) == 10 + 11 + 12
+    assert registry.learned_from(registry.find("lion")) == 10 + 11 + 12
     assert registry.root(registry.entries[2]).id == 0
     registry.split("lion")
-    assert registry.images(registry.find("tiger")) == 11 + 12
+    assert registry.learned_from(registry.find("tiger")) == 11 + 12
 
 
 def test_a_half_is_split_again_and_the_counts_are_those_of_the_halves(registry):
     one, two = registry.split("lion")
     assert (one.id, one.name, two.id, two.name, two.stage) == (0, "lion", 5, None, 0)
-    assert (registry.images(one), registry.images(two)) == (5, 5)
+    assert (registry.learned_from(one), registry.learned_from(two)) == (5, 5)
     three, four = registry.split("#5")
     assert (three.id, four.id) == (5, 6)
-    assert (registry.images(three), registry.images(four)) == (3, 2)
+    assert (registry.learned_from(three), registry.learned_from(four)) == (3, 2)
     with pytest.raises(InputError, match="class 6 cannot be split: its 2 images were too few"):
         registry.split(6)
 

@@ -1,11 +1,15 @@
-"""Commands that correct a model's classes (name, merge, split, drop, undo), and `show`; they need no torch."""
+"""Commands that correct a model's classes (name, merge, split, drop, undo), and `show`.
+
+Those that change who is given images count them again, if the folder of the last discovery is there, and need torch for
+that; `name`, `undo` and `show` need none.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
@@ -16,9 +20,11 @@ from happycat.cli.display import results as out
 from happycat.cli.flags import WaitOption, advising_to_wait
 from happycat.model import corrections
 from happycat.model import file as model_file
+from happycat.model.counts import ImageCounts
 from happycat.model.file import ModelFile
 from happycat.model.registry import ClassEntry, ClassRegistry
 
+Result = TypeVar("Result")
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 ClassArgument = Annotated[
     str, typer.Argument(help="a class's number or name (`happycat show`); #14 is a number, name:14 a name")
@@ -32,12 +38,8 @@ def name(
     wait: WaitOption = False,
 ) -> None:
     """Give a class its name."""
-
-    def change(registry: ClassRegistry) -> str:
-        entry = registry.name(which, registry.typed(name))
-        return f"class {entry.id} is {_label(registry, entry)} now"
-
-    _correct(model, f"name {which} {name!r}", change, wait)
+    done = _correct(model, f"name {which} {name!r}", lambda one: one.name(which, one.typed(name)), wait)
+    _say(done, f"class {done.result.id} is {_label(done, done.result)} now")
 
 
 def merge(
@@ -48,29 +50,28 @@ def merge(
 ) -> None:
     """Make one class of several."""
 
-    def change(registry: ClassRegistry) -> str:
-        taken = [_label(registry, registry.find(other)) for other in others]
-        into = registry.merge(first, *others)
-        verb = "is" if len(taken) == 1 else "are"
-        return f"{', '.join(taken)} {verb} part of {_label(registry, into)} now ({_images(registry, into)})"
+    def change(registry: ClassRegistry) -> tuple[ClassEntry, list[ClassEntry]]:
+        taken = [registry.find(other) for other in others]
+        return registry.merge(first, *others), taken
 
-    _correct(model, f"merge {first} {' '.join(others)}", change, wait)
+    done = _correct(model, f"merge {first} {' '.join(others)}", change, wait)
+    into, taken = done.result
+    verb = "is" if len(taken) == 1 else "are"
+    parts = ", ".join(_label(done, entry) for entry in taken)
+    _say(done, f"{parts} {verb} part of {_counted(done, into)} now", counted=True)
 
 
 def split(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
     """Make two classes of one, or take apart what was merged."""
-
-    def change(registry: ClassRegistry) -> str:
-        first, *others = registry.split(which)
-        parts = [f"{_label(registry, entry)} ({_images(registry, entry)})" for entry in (first, *others)]
-        return f"{_label(registry, first)} is split: {', '.join(parts[:-1])} and {parts[-1]}"
-
-    _correct(model, f"split {which}", change, wait)
+    done = _correct(model, f"split {which}", lambda registry: registry.split(which), wait)
+    *first, last = [_counted(done, entry) for entry in done.result]
+    _say(done, f"{_label(done, done.result[0])} is split: {', '.join(first)} and {last}", counted=True)
 
 
 def drop(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
     """Give a class up: nothing is given to it any more, and nothing like it is discovered again."""
-    _correct(model, f"drop {which}", lambda registry: f"{_label(registry, registry.drop(which))} is dropped", wait)
+    done = _correct(model, f"drop {which}", lambda registry: registry.drop(which), wait)
+    _say(done, f"{_label(done, done.result)} is dropped")
 
 
 def undo(model: ModelArgument, wait: WaitOption = False) -> None:
@@ -87,60 +88,90 @@ def show(
     """Show a model's classes, its versions, and what it holds."""
     file = model_file.read(model)
     registry = ClassRegistry.of(file.metadata, file.arrays)
+    counts = registry.counts
     classes = [_class_row(registry, entry) for entry in registry.entries if entry.rows]
     history = model_file.history(model)
     if as_json:
-        metadata = {"version": file.number, "backbone": file.base.metadata.get("backbone"), "unknown": registry.unknown}
+        metadata = {
+            "version": file.number,
+            "backbone": file.base.metadata.get("backbone"),
+            "unknown": registry.unknown,
+            "counted": counts and {"stage": counts.stage, "images": counts.total, "exact": counts.exact},
+        }
         print(json.dumps({**metadata, "classes": classes, "versions": history}, indent=1))
         return
-    out.print(_table(shown(f"{model}, version {file.number}"), classes))
+    out.print(_table(shown(f"{model}, version {file.number}"), classes, counts))
+    if counts:
+        none = max(0, counts.total - sum(counts.by_id.values()))
+        about = "" if counts.exact else "about "
+        out.print(f"images: of {_batch(counts)}, as they are predicted now; {about}{none} fit no class", soft_wrap=True)
     for version in history:
         out.print(f"version {version['number']}: {version['when']}  {shown(version['what'])}", soft_wrap=True)
     out.print(_holds(model, file, registry), soft_wrap=True)
 
 
-def _correct(model: Path, what: str, change: Callable[[ClassRegistry], str], wait: bool) -> None:
+def _correct(
+    model: Path, what: str, change: Callable[[ClassRegistry], Result], wait: bool
+) -> corrections.Corrected[Result]:
     """A person's correction, as the next version."""
     with advising_to_wait():
-        message, number = corrections.correct(model, what, change, wait)
-    out.print(f"{message} (version {number})", soft_wrap=True)
+        return corrections.correct(model, what, change, wait)
 
 
-def _label(registry: ClassRegistry, entry: ClassEntry) -> str:
-    return shown(registry.label(entry))
+def _say(done: corrections.Corrected, message: str, counted: bool = False) -> None:
+    """Print what was done, and of which images the numbers are, if there are any."""
+    counts = done.registry.counts
+    of = f", of {_batch(counts)}" if counted and counts else ""
+    out.print(f"{message}{of} (version {done.version})", soft_wrap=True)
 
 
-def _images(registry: ClassRegistry, entry: ClassEntry) -> str:
-    number = registry.images(entry)
-    return "1 image" if number == 1 else f"{number} images"
+def _label(done: corrections.Corrected, entry: ClassEntry) -> str:
+    return shown(done.registry.label(entry))
+
+
+def _counted(done: corrections.Corrected, entry: ClassEntry) -> str:
+    """The class with its number of images, if that is known."""
+    counts = done.registry.counts
+    if counts is None:
+        return _label(done, entry)
+    word = "image" if counts.by_id[entry.id] == 1 else "images"
+    return f"{_label(done, entry)} ({_number(counts, entry.id)} {word})"
+
+
+def _number(counts: ImageCounts, number: int) -> str:
+    """How many images a class is given; nothing is given to one that was merged or dropped."""
+    images = counts.by_id.get(number, 0)
+    return f"about {images}" if number in counts.by_id and not counts.exact else str(images)
+
+
+def _batch(counts: ImageCounts) -> str:
+    return f"the {counts.total} images of {'the last discovery' if counts.stage else 'fit'}"
 
 
 def _class_row(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
+    counts = registry.counts
     return {
         "id": entry.id,
         "label": registry.label(entry),
         "name": entry.name,
         "stage": entry.stage,
-        "images": registry.images(entry),
+        "learned_from": registry.learned_from(entry),
+        "images": None if counts is None else counts.by_id.get(entry.id, 0),
         "state": "dropped" if entry.dropped else "living" if entry.merged_into is None else "merged",
         "merged_into": entry.merged_into,
     }
 
 
-def _table(title: str, classes: list[dict[str, Any]]) -> Table:
+def _table(title: str, classes: list[dict[str, Any]], counts: ImageCounts | None) -> Table:
     table = Table(title=title, title_justify="left")
-    for column, justify in (
-        ("id", "right"),
-        ("name", "left"),
-        ("found", "left"),
-        ("images when found", "right"),
-        ("", "left"),
-    ):
-        table.add_column(column, justify="right" if justify == "right" else "left")
+    for column in ("id", "name", "found", "learned from", "images", ""):
+        table.add_column(column, justify="right" if column in ("id", "learned from", "images") else "left")
     for c in classes:
         state = {"dropped": "dropped", "merged": f"part of {c['merged_into']}", "living": ""}[c["state"]]
         found = f"stage {c['stage']}" if c["stage"] else "labelled"
-        table.add_row(str(c["id"]), "" if c["name"] is None else shown(c["name"]), found, str(c["images"]), state)
+        images = "–" if counts is None else _number(counts, c["id"])
+        name = "" if c["name"] is None else shown(c["name"])
+        table.add_row(str(c["id"]), name, found, str(c["learned_from"]), images, state)
     return table
 
 

@@ -86,15 +86,24 @@ def gather(source: Path | Sequence[Path], advance: Advance | None = None) -> Gat
     The keys are paths below the folder, paths as in the CSV file, or paths as given in the sequence.
     `advance` gets the number of files first (its `total`), then it is called with 1 after each.
     """
+    name, found = _unlabelled_files(source)
+    return _checked(found, name, ADVICE, advance or nobody)
+
+
+def num_files(source: Path | Sequence[Path]) -> int:
+    """How many files `gather` would read; none of them is opened."""
+    return len(set(_unlabelled_files(source)[1].files))
+
+
+def _unlabelled_files(source: Path | Sequence[Path]) -> tuple[str, Candidates]:
+    """What to call the source, and its files."""
     if isinstance(source, str | Path):
         source = expanded(source)
-        name, found = str(source), in_one_place(source)
-    else:
-        paths = [Path(path) for path in source]
-        if not paths:
-            raise InputError(f"no files are named; {ADVICE}")
-        name, found = _in_words(paths), typed(paths)
-    return _checked(found, name, ADVICE, advance or nobody)
+        return str(source), in_one_place(source)
+    paths = [Path(path) for path in source]
+    if not paths:
+        raise InputError(f"no files are named; {ADVICE}")
+    return _in_words(paths), typed(paths)
 
 
 def skipped_in_words(images: Images) -> str:

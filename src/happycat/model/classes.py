@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Assignment
+from happycat.model.review import points_of_stage
 from happycat.model.splitting import split_trees
 
 SURE = 0.5  # the probability from which an image is not doubtful
@@ -24,6 +26,22 @@ def rule_of(registry: ClassRegistry, temperature: Tensor) -> PredictionRule:
     active, pool = registry.active(), registry.pool
     prototypes, thresholds = (torch.from_numpy(column[active.rows]) for column in (pool.vectors, pool.thresholds))
     return PredictionRule(prototypes, torch.from_numpy(active.owner), len(registry), temperature, thresholds)
+
+
+def count_images(registry: ClassRegistry, points: Tensor, temperature: Tensor, stage: int) -> None:
+    """Count the images of the batch `points` (N, d) of a stage by the classes that they are given now."""
+    registry.count(rule_of(registry, temperature).assigned(points).tolist(), stage)
+
+
+def count_again(registry: ClassRegistry, model: Path, temperature: Tensor, stage: int) -> None:
+    """Count the images of a model file's last discovery, that of `stage`, if corrections made estimates of the counts.
+
+    Without its review, which belongs to the person and may be gone, estimates is what they stay.
+    """
+    if registry.counts is not None and not registry.counts.exact:
+        points = points_of_stage(model, stage)
+        if points is not None:
+            count_images(registry, torch.from_numpy(points), temperature, stage)
 
 
 def remember(calm: Calm, registry: ClassRegistry) -> int:

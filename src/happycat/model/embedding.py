@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.backbone.config import BackboneConfig
-from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.extraction import CENTRE, FeatureExtractor
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress, duration
+from happycat.images.collecting import Skipped
 from happycat.images.pictures import CROP_SHARE, Pictures, Subset
-from happycat.images.sources import VectorRows
+from happycat.images.sources import Accepted, VectorRows, in_order, read
 from happycat.learning.batches import FreshViews, Labelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
@@ -54,6 +56,34 @@ def embed(
     progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
     advance = progress.step("extracting features", len(pictures))
     return extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+
+
+class Embedded(NamedTuple):
+    """Keys and unit embeddings (N, D) of images, in the order in which they are given, and what cannot be read."""
+
+    keys: list[str]
+    embeddings: Tensor
+    skipped: list[Skipped]
+
+    def every(self) -> Tensor:
+        """The embeddings of all images, or an error: what is predicted must not be taken for another's."""
+        if self.skipped:
+            first = f"{self.skipped[0].path}: {self.skipped[0].reason}"
+            raise InputError(
+                f"{len(self.skipped)} images cannot be read (first: {first}); leave them out, or use assign"
+            )
+        return self.embeddings
+
+
+def embedded(
+    extractor: FeatureExtractor | None, source: Accepted, progress: Progress, cache_dir: str | Path | None
+) -> Embedded:
+    """Read images, and embed the centre view of each."""
+    gathered = read(source, progress.step("reading"))
+    features = embed(extractor, gathered.pictures, CENTRE, progress, cache_dir)
+    order = in_order(source, gathered)
+    embeddings = unit_embeddings(features)[[place for _, place in order]]
+    return Embedded([key for key, _ in order], embeddings, gathered.skipped)
 
 
 def unit_embeddings(features: Tensor) -> Tensor:

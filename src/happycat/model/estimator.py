@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from happycat.backbone.config import BackboneConfig
-from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor
-from happycat.backbone.tail import Vectors
-from happycat.base.errors import InputError, StorageError
+from happycat.backbone.extraction import VIEWS, FeatureExtractor
+from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.seeding import seeded
-from happycat.images.collecting import Skipped, listed_labels
-from happycat.images.sources import (
-    Accepted,
-    Label,
-    Source,
-    VectorRows,
-    accepted,
-    checked_labels,
-    in_order,
-    read,
-    read_labelled,
-)
-from happycat.learning.batches import Labelled, Unlabelled, VectorViews
-from happycat.learning.training import Training
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.images.collecting import listed_labels
+from happycat.images.sources import Accepted, Label, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Prediction, PredictionRule
 from happycat.model import file as model_file
-from happycat.model.classes import assignments, label_array, labelled_classes, remember, rule_of, take_up
-from happycat.model.embedding import embed, extractor_of, trained, unit_embeddings
+from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
+from happycat.model.classes import assignments, count_again, label_array, rule_of
+from happycat.model.embedding import Embedded, embed, embedded, extractor_of
 from happycat.model.file import Part, VersionTag
-from happycat.model.naming import checked_name
+from happycat.model.fitting import discover_classes, fit_classes
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment, Discovery
-from happycat.model.storage import VECTORS, State, backbone_params, base_part, read_state, version_part
-from happycat.model.validation import held_out, validate
+from happycat.model.storage import VECTORS, State, base_part, read_model, version_part
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
@@ -150,86 +134,49 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Source, y: Any = None) -> Happycat:
         """Learn the labelled classes: a folder of folders, a CSV file with path and label, or images and labels."""
-        seed, source = self._seed(), accepted(X)
+        seed, source = checked_seed(self.random_state), accepted(X)
         labels = checked_labels(source, y)
-        _classes(listed_labels(source) if isinstance(source, Path) else labels or [])
+        numbered_classes(listed_labels(source) if isinstance(source, Path) else labels or [])
         vectors = isinstance(source, VectorRows)
         extractor = None if vectors else self._built(self.backbone, None)
         with self._watched() as progress:
             gathered, named = read_labelled(source, labels, progress.step("reading"))
-            names, truth = _classes(named)
-            progress.message(f"{len(truth)} images of {len(names)} classes")
-            validation = held_out(truth, seeded(seed, "held out"))
-            training = Training(seeded(seed, "backbone"))
-            state = trained(extractor, gathered.pictures, truth, ~validation, training, progress)
-            features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
-            advance = progress.step("learning")
-            calm = Calm(Vectors(features.shape[-1]), CalmConfig())
-            if state:
-                calm.load_state_dict(state)
-            else:
-                some = Labelled(VectorViews(features[~validation]), truth[~validation])
-                list(calm.fit(some, Training(seeded(seed, "fit")), advance))
-            held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
-            report = validate(calm, held, gathered, names)
-            calm.relearn(Labelled(VectorViews(features), truth), held)
-            points = calm.space(unit_embeddings(features))
-            registry = labelled_classes(calm, points, truth, names)
-        self.calm_, self.registry_, self.fitted_, self.stage_ = calm, registry, report, 0
-        self.likeness_ = float((points * calm.memory.prototypes[truth]).sum(1).mean())
-        self.backbone_, self.n_features_in_ = VECTORS if vectors else self.backbone, features.shape[-1]
+            state, self.fitted_ = fit_classes(extractor, gathered, named, seed, progress, self.cache_dir)
+        self._take(state, VECTORS if vectors else self.backbone)
         self._extractor, self._base, self._tag = extractor, None, None
         return self
 
     def discover(self, X: Source, num_new: int | str = "auto") -> Discovery:
         """Find new classes among unlabelled images; `num_new` is their number, or "auto" to estimate it."""
-        source, number = self._checked(X), _checked_number(num_new)
-        extractor, seed = self.extractor(), self._seed()
+        source = self._checked(X)
+        number = checked_number(num_new, source)
+        extractor, state = self.extractor(), self._state()
         with self._watched() as progress:
             gathered = read(source, progress.step("reading"))
-            images = len(gathered.pictures)
-            if number is not None and number > images:
-                raise InputError(f"{images} images cannot form {number} new classes; give a smaller number, or 'auto'")
-            progress.message(f"{images} images; {len(self.registry_)} classes are known")
+            check_enough(len(gathered.pictures), number)
             features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
-            served, generator = Unlabelled(VectorViews(features)), seeded(seed, "discover", self.stage_)
-            calm, count = self.calm_, None
-            remember(calm, self.registry_)
-            if number is None:
-                count = calm.count(served, generator, advance=progress.step("counting new classes"))
-                number = count.number
-            progress.step("discovering")
-            list(calm.discover(served, number, Training(generator)))
-            points = calm.space(unit_embeddings(features))
-            new = take_up(self.registry_, calm, points, self.stage_ + 1)
+            generator = seeded(state.random_state, "discover", self.stage_)
+            found = discover_classes(state, gathered, features, number, generator, progress)
         self.stage_ += 1
-        return Discovery(
-            new=new,
-            assigned=assignments(self.registry_, gathered.pictures.keys, self.rule()(points)),
-            count=count,
-            points=points,
-            pictures=gathered.pictures,
-            skipped=gathered.skipped,
-            duplicates=len(gathered.duplicates),
-        )
+        return found
 
     def predict(self, X: Source) -> np.ndarray:
         """The label of each image's class, or "unknown" (−1 for numbers), in the order of the images."""
-        embeddings = self._every(X)
+        embeddings = self._embedded(X).every()
         rows = assignments(self.registry_, [""] * len(embeddings), self._predicted(embeddings))
         return label_array(self.registry_, [row.label for row in rows])
 
     def predict_proba(self, X: Source) -> np.ndarray:
         """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
-        return self._predicted(self._every(X)).probabilities.numpy()
+        return self._predicted(self._embedded(X).every()).probabilities.numpy()
 
     def transform(self, X: Source) -> np.ndarray:
         """Embeddings (N, D) of unit length: of each image's centre view, or the vectors themselves."""
-        return self._every(X).numpy()
+        return self._embedded(X).every().numpy()
 
     def assign(self, X: Source) -> list[Assignment]:
         """The class of each image and its probability; what could not be read is in `skipped_`."""
-        keys, embeddings, self.skipped_ = self._embeddings(X)
+        keys, embeddings, self.skipped_ = self._embedded(X)
         return assignments(self.registry_, keys, self._predicted(embeddings))
 
     @property
@@ -274,7 +221,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         if not Path(path).exists():
             base = self._base or base_part(self.extractor(), self.weights, self.precision)
-            self._tag = model_file.create(path, base, self._version(), what, more)
+            self._tag = model_file.create(path, base, version_part(self._state()), what, more)
             return self._tag.number
         with model_file.locked(path):
             return self.append(path, what, more)
@@ -284,27 +231,26 @@ class Happycat(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         if self._tag is None:
             raise InputError(f"{path} is there already and holds another model; give another name, or delete it")
-        self._tag = model_file.append(path, self._version(), self._tag, what, more)
+        count_again(self.registry_, Path(path), self.calm_.softmax_temperature, self.stage_)
+        self._tag = model_file.append(path, version_part(self._state()), self._tag, what, more)
         return self._tag.number
 
     @classmethod
     def load(cls, path: str | Path, **params: Any) -> Happycat:
         """The last version of a model file; `params` are the constructor's, such as `weights` or `device`."""
-        found = model_file.read(path)
-        try:
-            state, usual = read_state(found), backbone_params(found.base)
-        except (KeyError, ValueError, RuntimeError) as error:
-            raise StorageError(f"{path} holds something that is not a happycat model ({error!r})") from error
-        usual["random_state"] = state.random_state
+        found, state, usual = read_model(path)
         cat = cls(**{**usual, **{name: value for name, value in params.items() if value is not None}})
-        cat.calm_, cat.registry_, cat.stage_, cat.likeness_, _ = state
-        cat.backbone_, cat.n_features_in_ = found.base.metadata["backbone"], state.calm.tail.dim
+        cat._take(state, found.base.metadata["backbone"])
         cat._extractor, cat._tag = None, found.tag
         cat._base = Part(found.base.metadata, dict(found.base.arrays))
         return cat
 
-    def _version(self) -> Part:
-        return version_part(State(self.calm_, self.registry_, self.stage_, self.likeness_, self._seed()))
+    def _take(self, state: State, backbone: str) -> None:
+        self.calm_, self.registry_, self.stage_, self.mean_cosine_, _ = state
+        self.backbone_, self.n_features_in_ = backbone, state.calm.tail.dim
+
+    def _state(self) -> State:
+        return State(self.calm_, self.registry_, self.stage_, self.mean_cosine_, checked_seed(self.random_state))
 
     # From what is given to points in the whitened space
 
@@ -323,36 +269,18 @@ class Happycat(ClassifierMixin, BaseEstimator):
             precision=self.precision,
             device=self.device,
         )
-        return extractor_of(config, base, workers=self.workers, mirror=self.mirror, seed=self._seed())
+        seed = checked_seed(self.random_state)
+        return extractor_of(config, base, workers=self.workers, mirror=self.mirror, seed=seed)
 
     def _checked(self, X: Source) -> Accepted:
         """What is given, if it is of the kind that the model was made with; no image is read."""
         check_is_fitted(self, "registry_")
-        source, vectors = accepted(X), self.backbone_ == VECTORS
-        if isinstance(source, VectorRows) != vectors:
-            raise InputError(f"the model was made with {VECTORS if vectors else 'images'}; give the same")
-        if isinstance(source, VectorRows) and source.vectors.shape[1] != self.n_features_in_:
-            given = source.vectors.shape[1]
-            raise InputError(f"the vectors have {given} numbers, those of the model {self.n_features_in_}")
-        return source
+        return of_kind(accepted(X), self.n_features_in_ if self.backbone_ == VECTORS else None)
 
-    def _embeddings(self, X: Source) -> tuple[list[str], Tensor, list[Skipped]]:
-        """Keys and unit embeddings of the images that can be read, in the order in which they are given."""
-        source = self._checked(X)
-        extractor = self.extractor()
+    def _embedded(self, X: Source) -> Embedded:
+        source, extractor = self._checked(X), self.extractor()
         with self._watched() as progress:
-            gathered = read(source, progress.step("reading"))
-            features = embed(extractor, gathered.pictures, CENTRE, progress, self.cache_dir)
-        order = in_order(source, gathered)
-        return [key for key, _ in order], unit_embeddings(features)[[place for _, place in order]], gathered.skipped
-
-    def _every(self, X: Source) -> Tensor:
-        """Unit embeddings of all images, or an error: what is predicted must not be taken for another's."""
-        _, embeddings, skipped = self._embeddings(X)
-        if skipped:
-            first = f"{skipped[0].path}: {skipped[0].reason}"
-            raise InputError(f"{len(skipped)} images cannot be read (first: {first}); leave them out, or use assign")
-        return embeddings
+            return embedded(extractor, source, progress, self.cache_dir)
 
     def rule(self) -> PredictionRule:
         """The rule of prediction, over the classes as they are now; it takes points of the whitened space."""
@@ -362,36 +290,9 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def _predicted(self, embeddings: Tensor) -> Prediction:
         return self.rule()(self.calm_.space(embeddings))
 
-    def _seed(self) -> int:
-        if self.random_state is None:
-            return 0
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, Integral):
-            raise InputError(f"random_state is a whole number or None, not {self.random_state!r}")
-        return int(self.random_state)
-
     @contextmanager
     def _watched(self) -> Iterator[Progress]:
         """The progress to report to; the last step ends with the verb, one that is interrupted is left as it is."""
         progress = self.progress or SILENT
         yield progress
         progress.close()
-
-
-def _classes(labels: Sequence[Label]) -> tuple[list[Label], Tensor]:
-    """The classes' names in order, and for each image the place of its own, (N,)."""
-    names = sorted(set(labels))
-    if len(names) < 2:
-        raise InputError(f"there is one class only ({names[0]}); give at least two, each with its images")
-    for name in names:
-        checked_name(name)
-    place = {name: i for i, name in enumerate(names)}
-    return names, torch.tensor([place[label] for label in labels])
-
-
-def _checked_number(num_new: int | str) -> int | None:
-    """The number of new classes; None if it is to be estimated."""
-    if isinstance(num_new, str) and num_new == "auto":
-        return None
-    if isinstance(num_new, bool) or not isinstance(num_new, Integral) or num_new < 0:
-        raise InputError(f"num_new is a whole number from 0 on, or 'auto', not {num_new!r}")
-    return int(num_new)

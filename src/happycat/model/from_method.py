@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import FeatureExtractor
@@ -35,7 +34,6 @@ def write_model(
     stage: int,
     seed: int,
     what: str,
-    more: dict[str, Any] | None = None,
 ) -> int:
     """Write a fitted Calm to a new model file; the number of its version is returned.
 
@@ -43,9 +41,9 @@ def write_model(
     is 0. `extractor` gives the features that Calm has learned from, `backbone` says where its weights lie. `stage` is
     the number of discoveries so far, `seed` that of those to come, `what` says what made the model.
     """
-    state = State(calm, prototype_registry(calm, names, stages), stage, likeness(calm), seed)
+    state = State(calm, prototype_registry(calm, names, stages), stage, mean_cosine(calm), seed)
     base = base_part(extractor, backbone.weights, backbone.precision)
-    return model_file.create(path, base, version_part(state), what, more).number
+    return model_file.create(path, base, version_part(state), what).number
 
 
 def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequence[int]) -> ClassRegistry:
@@ -57,11 +55,11 @@ def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequenc
     return registry
 
 
-def likeness(calm: Calm) -> float:
-    """The length of a labelled class's mean image in the whitened space, from the radius that Calm has measured.
+def mean_cosine(calm: Calm) -> float:
+    """The mean cosine of labelled images with the prototypes of their classes, from the radius that Calm has measured.
 
-    Images are unit points of d dimensions there: with a class mean m, Tr(Σ) = 1 − |m|², and the radius is Tr(Σ)/d,
-    averaged over the classes, under a root.
+    Images are unit points of d dimensions in the whitened space: with a class mean m, whose direction is the prototype,
+    the mean cosine is |m|. Tr(Σ) = 1 − |m|², and the radius is Tr(Σ)/d, averaged over the classes, under a root.
     """
     memory = calm.memory
     if memory.radius == 0 and memory.counts.max() > 1:

@@ -11,17 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image, ImageOps
 
 from happycat.base.disk import replacing
-from happycat.base.errors import HappycatError, InputError
+from happycat.base.errors import HappycatError
 from happycat.base.version import __version__
 from happycat.images.pictures import Pictures
 from happycat.model import file as model_file
 from happycat.model.classes import assignments
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment
-from happycat.model.review import FILE, Review
+from happycat.model.review import Review, last_discovery, last_review
 from happycat.model.summary import class_summaries
 from happycat.report.charts import Number
 from happycat.report.classes import ClassSummary
@@ -31,26 +32,17 @@ THUMBNAILS, PIXELS = 2000, 72  # at most so many small pictures, so many pixels 
 
 
 def review_page(model: Path, images: bool = True) -> Page:
-    """The page of a model's last discovery, with its classes and assignments as they are now.
-
-    The folder of the discovery is looked for where it was, then beside the model.
-    """
-    discovery = _last_discovery(model_file.history(model))
-    if discovery is None:
-        raise InputError(f"there is nothing to show of {model}: it has discovered nothing yet")
-    folder = Path(discovery["results"])
-    beside = model.parent / folder.name
-    if not (folder / FILE).exists() and (beside / FILE).exists():
-        folder = beside
-    return page_of(Happycat.load(model), Review.read(folder, discovery["review"]), model, images)
+    """The page of a model's last discovery, with its classes and assignments as they are now."""
+    return page_of(Happycat.load(model), last_review(model), model, images)
 
 
 def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> Page:
     """The page of a discovery as the model `cat`, which is the last version of the file `model`, sees it."""
-    rows = assignments(cat.registry_, review.keys, cat.rule()(review.points))
-    classes = class_summaries(cat, rows, review.points, review.stage)
+    points = torch.from_numpy(review.points)
+    rows = assignments(cat.registry_, review.keys, cat.rule()(points))
+    classes = class_summaries(cat, rows, points, review.stage)
     versions = model_file.history(model)
-    discovery = _last_discovery(versions)
+    discovery = last_discovery(versions)
     since = versions[discovery["number"] :] if discovery else []
     page = Page(
         title=model.name,
@@ -97,10 +89,6 @@ def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
         for row in rows:
             known = "" if row.id is None else row.id
             writer.writerow([row.image, known, row.label, f"{row.probability:.6f}", "yes" if row.unsure else ""])
-
-
-def _last_discovery(versions: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    return next((one for one in reversed(versions) if one.get("review")), None)
 
 
 def _version_rows(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:

@@ -8,7 +8,7 @@ keeps its rows, so that what looks like it is not discovered again.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from happycat.base.errors import InputError, StorageError
 from happycat.base.text import shown
+from happycat.model.counts import ImageCounts
 from happycat.model.entry import ClassEntry
 from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name
 from happycat.model.pool import Pool, SplitTree
@@ -41,6 +42,7 @@ class ClassRegistry:
     def __init__(self) -> None:
         self.entries: list[ClassEntry] = []
         self.pool = Pool()
+        self.counts: ImageCounts | None = None  # None: no batch of images was predicted with these classes
         self._numbering: Numbering | None = None
 
     # Stored
@@ -52,6 +54,7 @@ class ClassRegistry:
             "next_id": len(self.entries),
             "chunks": self.pool.num_chunks,
             "numbering": self._numbering and list(self._numbering),
+            "counts": self.counts and self.counts.packed(),
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -75,6 +78,8 @@ class ClassRegistry:
             for i in range(len(registry.entries), metadata["next_id"]):
                 registry.entries.append(ClassEntry(id=i, name=None, stage=0, rows=(), dropped=True))
             registry._check()
+            if (counts := metadata.get("counts")) is not None:
+                registry.counts = ImageCounts.unpacked(counts, [entry.id for entry in registry])
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"the model's table of classes cannot be used ({error!r}); it was changed") from error
         return registry
@@ -105,10 +110,16 @@ class ClassRegistry:
             entry = self.entries[entry.merged_into]
         return entry
 
-    def images(self, entry: ClassEntry) -> int:
-        """How many images the prediction rule gave to the class and to what was merged into it."""
+    def learned_from(self, entry: ClassEntry) -> int:
+        """How many images the class and what was merged into it had when they were found; of a half, it would have."""
         merged = (other for other in self.entries if other.merged_into == entry.id)
-        return int(self.pool.counts[list(entry.rows)].sum()) + sum(map(self.images, merged))
+        return int(self.pool.counts[list(entry.rows)].sum()) + sum(map(self.learned_from, merged))
+
+    def count(self, places: Sequence[int], stage: int) -> None:
+        """Take the images of a batch as counted: the position of each one's class among the living ones, or −1."""
+        counts = np.bincount(np.asarray(places, np.int64) + 1, minlength=len(self) + 1)[1:].tolist()
+        by_id = {entry.id: images for entry, images in zip(self, counts, strict=True)}
+        self.counts = ImageCounts(stage=stage, total=len(places), by_id=by_id)
 
     def label(self, entry: ClassEntry) -> Name:
         """The class's name; without one "class ID", or a number of its own where labelled names are numbers."""
@@ -185,6 +196,7 @@ class ClassRegistry:
         if name is not None:
             name = self._free(checked_name(name), None)
         entry = ClassEntry(id=len(self.entries), name=name, stage=stage, rows=(self.pool.add(tree, stage),))
+        self.counts = None  # its images are not counted yet
         self.entries.append(entry)
         if stage == 0 and name is not None:
             labelled = [one.name for one in self.entries if one.stage == 0 and one.name is not None]
@@ -207,6 +219,7 @@ class ClassRegistry:
         number = 1 + max((entry.merge for entry in self.entries if entry.merge is not None), default=-1)
         for entry in rest:
             self._change(entry, merged_into=into.id, merge=number)
+        self.counts = self.counts and self.counts.merged(into.id, [entry.id for entry in rest])
         return into
 
     def split(self, which: int | str) -> tuple[ClassEntry, ...]:
@@ -215,11 +228,23 @@ class ClassRegistry:
         What was merged comes back with its id and name. A half becomes a new class without a name.
         """
         entry = self.find(which)
+        whole = self.learned_from(entry)
+        parts = self._unmerged(entry) or self._halved(entry)
+        if self.counts:
+            shares = {part.id: self.learned_from(part) / max(whole, 1) for part in parts}
+            self.counts = self.counts.divided(entry.id, shares)
+        return parts
+
+    def _unmerged(self, entry: ClassEntry) -> tuple[ClassEntry, ...]:
+        """The class and what comes back of its last merge; empty if nothing was merged into it."""
         merged = [other for other in self.entries if other.merged_into == entry.id]
-        if merged:
-            last = max(other.merge or 0 for other in merged)
-            back = [other for other in merged if (other.merge or 0) == last]
-            return entry, *(self._change(other, merged_into=None, merge=None) for other in back)
+        if not merged:
+            return ()
+        last = max(other.merge or 0 for other in merged)
+        back = [other for other in merged if (other.merge or 0) == last]
+        return entry, *(self._change(other, merged_into=None, merge=None) for other in back)
+
+    def _halved(self, entry: ClassEntry) -> tuple[ClassEntry, ...]:
         kept, gone = self._halves(entry)
         new = ClassEntry(id=len(self.entries), name=None, stage=entry.stage, rows=gone)
         self.entries.append(new)
@@ -231,8 +256,9 @@ class ClassRegistry:
         one, two = self.pool.children[entry.rows[0]].tolist()
         if one < 0:
             raise InputError(
-                f"{self._called(entry)} cannot be split: its {self.images(entry)} images were too few, or too deep in "
-                "an earlier split, to find two halves in; go back before they were discovered and ask for more classes"
+                f"{self._called(entry)} cannot be split: its {self.learned_from(entry)} images were too few, or too "
+                "deep in an earlier split, to find two halves in; go back before they were discovered and ask for more "
+                "classes"
             )
         return (one,), (two,)
 
@@ -241,6 +267,7 @@ class ClassRegistry:
         entry = self.find(which)
         if len(self) == 1:
             raise InputError(f"{self._called(entry)} is the last class; a model needs at least one")
+        self.counts = self.counts and self.counts.without(entry.id)
         return self._change(entry, dropped=True)
 
     def _free(self, name: Name, entry: ClassEntry | None) -> Name:

@@ -1,32 +1,30 @@
 """The review file of a discovery: its images' points in the model's whitened space, kept beside the page.
 
 It lies in the discovery's folder, which belongs to the person and can be deleted at any time; the model never holds it.
-With it a page is drawn again after corrections, without reading an image or having the backbone.
+With it a page is drawn again after corrections, and images are counted again, without reading one or having the
+backbone. Reading it needs no torch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from sklearn.manifold import TSNE
-from threadpoolctl import threadpool_limits
-from torch import Tensor
 
 from happycat.base.disk import replacing
-from happycat.base.errors import InputError, StorageError
+from happycat.base.errors import HappycatError, InputError, StorageError
 from happycat.images.pictures import FilePictures, Pictures
+from happycat.model import file as model_file
 from happycat.model.results import Discovery
 
 FILE = "review.safetensors"
-PLACED = 2000  # images whose places on the map are computed; others lie among their neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +32,7 @@ class Review:
     """The images of a discovery: keys, points (N, d), places on the map (N, 2), and what was found then."""
 
     keys: tuple[str, ...]
-    points: Tensor
+    points: np.ndarray  # of float32: with fewer digits, an image could fall on the other side of a threshold
     places: np.ndarray
     root: Path | None  # where the images lie; None if they are not files
     stage: int
@@ -46,10 +44,12 @@ class Review:
     @classmethod
     def of(cls, found: Discovery, stage: int) -> Review:
         """The review of a discovery that was the model's `stage`."""
+        from happycat.model.map import map_places  # t-SNE is not needed where a review is only read
+
         points = found.points.cpu().float()
         return cls(
             keys=tuple(found.pictures.keys),
-            points=points,
+            points=points.numpy(),
             places=map_places(points),
             root=found.pictures.root.resolve() if isinstance(found.pictures, FilePictures) else None,
             stage=stage,
@@ -76,7 +76,7 @@ class Review:
             "duplicates": self.duplicates,
         }
         arrays: dict[str, np.ndarray] = {
-            "points": self.points.numpy().astype(np.float16),
+            "points": self.points,
             "places": self.places.astype(np.float32),
             "told": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         }
@@ -102,11 +102,13 @@ class Review:
         try:
             arrays = load(content)
             metadata = json.loads(arrays["told"].tobytes())
+            if arrays["points"].dtype != np.float32:
+                raise ValueError(f"points of {arrays['points'].dtype}")
         except (SafetensorError, KeyError, ValueError) as error:
             raise StorageError(f"{path} cannot be used ({error}); it is of another version of happycat") from error
         return cls(
             keys=tuple(metadata["keys"]),
-            points=torch.from_numpy(arrays["points"].astype(np.float32)),
+            points=arrays["points"].copy(),  # torch wants one that may be written to
             places=arrays["places"],
             root=None if metadata["root"] is None else Path(metadata["root"]),
             stage=metadata["stage"],
@@ -117,18 +119,30 @@ class Review:
         )
 
 
-def map_places(points: Tensor) -> np.ndarray:
-    """A place (N, 2) for each image, so that neighbours are alike (t-SNE)."""
-    number = len(points)
-    if number < 5:
-        return np.stack([np.arange(number), np.zeros(number)], 1).astype(float)
-    placed = torch.linspace(0, number - 1, min(number, PLACED)).round().long().unique()
-    some = points[placed].numpy()
-    with threadpool_limits(limits=1):
-        found = TSNE(
-            init="pca", metric="cosine", perplexity=min(30.0, (len(some) - 1) / 3), random_state=0, n_jobs=1
-        ).fit_transform(some)
-    near = (points @ points[placed].T).topk(min(3, len(placed)), dim=1).indices.numpy()
-    places = found[near].mean(1)
-    places[placed.numpy()] = found
-    return places
+def last_review(model: Path) -> Review:
+    """The review of a model's last discovery; its folder is looked for where it was, then beside the model."""
+    discovery = last_discovery(model_file.history(model))
+    if discovery is None:
+        raise InputError(f"there is nothing to show of {model}: it has discovered nothing yet")
+    folder = Path(discovery["results"])
+    beside = model.parent / folder.name
+    if not (folder / FILE).exists() and (beside / FILE).exists():
+        folder = beside
+    return Review.read(folder, discovery["review"])
+
+
+def points_of_stage(model: Path, stage: int | None) -> np.ndarray | None:
+    """The points (N, d) of the images that a model discovered in that stage, if its last review is there and of it.
+
+    The folder belongs to the person: that it is gone is no error.
+    """
+    try:
+        review = last_review(model)
+    except HappycatError:
+        return None
+    return review.points if review.stage == stage else None
+
+
+def last_discovery(versions: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The last of a model's versions that was a discovery with a review."""
+    return next((one for one in reversed(versions) if one.get("review")), None)

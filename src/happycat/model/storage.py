@@ -11,7 +11,9 @@ from torch import Tensor
 
 from happycat.backbone.extraction import FeatureExtractor
 from happycat.backbone.tail import Vectors
+from happycat.base.errors import StorageError
 from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.model import file as model_file
 from happycat.model.classes import remember
 from happycat.model.file import ModelFile, Part
 from happycat.model.registry import ClassRegistry
@@ -25,15 +27,25 @@ class State(NamedTuple):
     calm: Calm
     registry: ClassRegistry
     stage: int
-    likeness: float
+    mean_cosine: float  # of labelled images with the prototypes of their classes
     random_state: int
 
 
 def version_part(state: State) -> Part:
     """A version of the model file. Prototypes are in the registry's arrays, once."""
     arrays = {name: tensor.cpu().numpy() for name, tensor in _without_prototypes(state.calm).items()}
-    metadata = {"stage": state.stage, "likeness": state.likeness, "random_state": state.random_state}
+    metadata = {"stage": state.stage, "mean_cosine": state.mean_cosine, "random_state": state.random_state}
     return Part({**metadata, **state.registry.metadata()}, {**arrays, **state.registry.arrays()})
+
+
+def read_model(path: str | Path) -> tuple[ModelFile, State, dict[str, Any]]:
+    """The last version of a model file, its state, and the estimator's parameters that it was made with."""
+    found = model_file.read(path)
+    try:
+        state = read_state(found)
+        return found, state, {**backbone_params(found.base), "random_state": state.random_state}
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise StorageError(f"{path} holds something that is not a happycat model ({error!r})") from error
 
 
 def read_state(found: ModelFile) -> State:
@@ -44,7 +56,7 @@ def read_state(found: ModelFile) -> State:
     remember(calm, registry)
     own = {name: torch.from_numpy(arrays[name]) for name in _without_prototypes(calm)}
     calm.load_state_dict({**calm.state_dict(), **own})
-    return State(calm, registry, metadata["stage"], metadata["likeness"], metadata["random_state"])
+    return State(calm, registry, metadata["stage"], metadata["mean_cosine"], metadata["random_state"])
 
 
 def base_part(extractor: FeatureExtractor | None, weights: str | Path | None, precision: str | None) -> Part:

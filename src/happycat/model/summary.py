@@ -46,7 +46,7 @@ class _Classes:
         for i in sorted(range(len(assigned)), key=lambda i: -assigned[i].probability):
             if (given := assigned[i].id) is not None:
                 self.members[place[given]].append(i)
-        self.means, self.mean_owner = self._means(cat.likeness_)
+        self.means, self.mean_owner = self._means(cat.mean_cosine_)
 
     def _means(self, length: float) -> tuple[Tensor, np.ndarray]:
         """The classes' mean images (M, d), and whose each is (M,).
@@ -88,7 +88,7 @@ class _Classes:
             kind=kind,
             stage=entry.stage,
             images=images,
-            total=self.registry.images(entry),
+            total=self.registry.learned_from(entry),
             **more,
         )
 
