@@ -49,6 +49,7 @@ def model_of(path: Path, names: list) -> Path:
     for i, name in enumerate(names):
         registry.add(name, 0, tree(10 + i))
     registry.add(None, 1, tree(20))
+    registry.count([-1, -1, *(i for i, entry in enumerate(registry) for _ in range(registry.learned_from(entry)))], 1)
     version = Part(registry.metadata(), registry.arrays())
     model_file.create(path, Part({"backbone": "a vit"}, {}), version, "fit photos")
     return path
@@ -65,17 +66,22 @@ def classes(model: Path) -> list[dict]:
 
 def test_a_merge_is_taken_back_by_split(model):
     before = classes(model)
-    assert (
-        say("merge", model, "tiger", "crab", "#3")[0] == "crab, class 3 are part of tiger now (43 images) (version 2)\n"
-    )
+    said = say("merge", model, "tiger", "crab", "#3")[0]
+    assert said == "crab, class 3 are part of tiger now (about 43 images of the last discovery) (version 2)\n"
     assert [c["state"] for c in classes(model)] == ["living", "living", "merged", "merged"]
     said = say("split", model, "tiger")[0]
-    assert said == "tiger is split: tiger (11 images), crab (12 images) and class 3 (20 images) (version 3)\n"
+    assert said == (
+        "tiger is split: tiger (about 11 images), crab (about 12 images) and class 3 (about 20 images) "
+        "of the last discovery (version 3)\n"
+    )
     assert classes(model) == before
 
 
 def test_a_split_says_the_counts_of_the_halves(model):
-    assert say("split", model, 3)[0] == "class 3 is split: class 3 (2 images) and class 4 (18 images) (version 2)\n"
+    said = say("split", model, 3)[0]
+    assert said == (
+        "class 3 is split: class 3 (about 2 images) and class 4 (about 18 images) of the last discovery (version 2)\n"
+    )
     assert [c["images"] for c in classes(model)[3:]] == [2, 18]
     assert "class 3 cannot be split" in say("split", model, 3)[1]
 
@@ -103,7 +109,8 @@ def test_every_correction_is_a_version_and_can_be_undone(model):
         "fit photos", "name 3 'six'", "merge six crab", "split six", "drop six",
     ]  # fmt: skip
     assert told["classes"][3] == {
-        "id": 3, "label": "six", "name": "six", "stage": 1, "images": 20, "state": "dropped", "merged_into": None,
+        "id": 3, "label": "six", "name": "six", "stage": 1, "learned_from": 20, "images": 0, "state": "dropped",
+        "merged_into": None,
     }  # fmt: skip
     for version in (4, 3, 2, 1):
         assert say("undo", model)[0] == f"{model} is at version {version} again\n"
@@ -122,6 +129,32 @@ def test_a_model_of_numbers_is_given_numbers(tmp_path):
     model = model_of(tmp_path / "numbers.cat", [1, 5])
     say("name", model, "#2", "4")
     assert [c["name"] for c in classes(model)] == [1, 5, 4]
+
+
+def test_show_says_about_where_images_cannot_be_counted_again(model):
+    said = say("show", model)[0]
+    assert "images: of the 55 of the last discovery, as the model predicts them now; 2 of them fit no class" in said
+    assert "about 1" not in said
+    assert json.loads(say("show", model, "--json")[0])["counted"] == {"stage": 1, "images": 55, "exact": True}
+    say("drop", model, "crab")  # there is no folder of a discovery
+    said = say("show", model)[0]
+    assert [line.split("│")[5].strip() for line in said.splitlines() if line.startswith("│")] == [
+        "about 10", "about 11", "0", "about 20",
+    ]  # fmt: skip
+    assert "about 14 of them fit no class" in said
+    assert not json.loads(say("show", model, "--json")[0])["counted"]["exact"]
+
+
+def test_a_model_whose_images_were_never_counted_says_no_number(tmp_path):
+    registry = ClassRegistry()
+    for name in ("ant", "bee", "cat"):
+        registry.add(name, 0, tree(10))
+    path = tmp_path / "bench.cat"
+    model_file.create(path, Part({"backbone": "a vit"}, {}), Part(registry.metadata(), registry.arrays()), "bench")
+    assert say("merge", path, "ant", "bee")[0] == "bee is part of ant now (version 2)\n"
+    assert say("split", path, "ant")[0] == "ant is split: ant and bee (version 3)\n"
+    assert "images:" not in say("show", path)[0]
+    assert [c["images"] for c in classes(path)] == [None] * 3
 
 
 def test_show_says_what_is_stored(model):

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -110,6 +111,53 @@ def test_discover_tells_where_every_image_went(story, discovered):
     page = (results / "page.html").read_text()
     assert "data:image/jpeg" in page
     assert "<b>&'" not in page
+
+
+def counted(model) -> dict[int, int]:
+    """The images that `show` says each class has, exactly."""
+    told = json.loads(say("show", model, "--json")[1])
+    assert told["counted"]["exact"]
+    return {c["id"]: c["images"] for c in told["classes"]}
+
+
+def predicted(model, inbox) -> Counter:
+    """The images that `predict` gives to each class; each content once."""
+    rows = [json.loads(line) for line in say("predict", model, inbox, "--json")[1].splitlines()]
+    return Counter(row["id"] for row in rows if "<b>" not in row["image"])  # which is there twice
+
+
+def test_corrections_say_what_predict_then_gives(story, discovered, tmp_path):
+    model = tmp_path / "shop.cat"
+    model.write_bytes(discovered[0].read_bytes())
+    inbox = story / "inbox"
+    for words in (("split", 6), ("split", 7), ("merge", "#6", "#9"), ("split", "0"), ("drop", 8), ("split", 6)):
+        code, out, err = say(words[0], model, *words[1:])
+        assert code == 0, err
+        given, shown = predicted(model, inbox), counted(model)
+        assert {number: images for number, images in shown.items() if images} == {
+            number: images for number, images in given.items() if number is not None
+        }
+        said = re.findall(r"(?:class (\d+)|\b0) \((\d+) images?\)", out)
+        assert len(said) == (2 if words[0] == "split" else 0)
+        assert all(given[int(number or 0)] == int(images) for number, images in said)
+    assert say("report", model, "-o", tmp_path / "page.html", "--no-images")[0] == 0
+    last = counted(model)
+    say("undo", model)
+    assert counted(model) != last
+    folder = discovered[0].parent / "shop-2"
+    try:
+        folder.rename(tmp_path / "away")
+        assert re.search(r"class 7 \(about \d+ images", say("split", model, 7)[1])
+        assert "about" in say("show", model)[1]
+    finally:
+        (tmp_path / "away").rename(folder)
+
+
+def test_more_new_classes_than_files_are_refused_before_an_image_is_read(story, model, monkeypatch):
+    monkeypatch.setattr("happycat.images.collecting.reason_against", lambda path: pytest.fail(f"{path} was read"))
+    code, out, err = say("discover", model, story / "inbox", "--new", 99999)
+    assert (code, out) == (2, "")
+    assert "262 images cannot form 99999 new classes; give a smaller number, or 'auto'" in err
 
 
 def test_the_page_can_be_made_again_without_pictures(discovered, tmp_path):

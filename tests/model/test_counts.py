@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -30,6 +32,7 @@ from happycat.model.registry import ClassRegistry
 from happycat.model.review import FILE, Review
 
 KNOWN = 6
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "timm", "pandas")
 CHOICE = st.integers(0, 5)
 
 
@@ -192,6 +195,27 @@ def test_counts_that_were_tampered_with_are_refused(model, change):
     change(metadata["counts"])
     with pytest.raises(StorageError, match="table of classes cannot be used"):
         ClassRegistry.of(metadata, registry.arrays())
+
+
+def test_name_show_and_undo_need_no_torch_and_little_time(model):
+    correct(model, "split", lambda registry: registry.split("#6"))
+    script = f"""
+import json, sys, time
+from happycat.cli import main
+for words in (["name", {str(model)!r}, "#7", "fox"], ["show", {str(model)!r}], ["undo", {str(model)!r}]):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, words
+heavy = [name for name in {HEAVY} if name in sys.modules]
+print(json.dumps([heavy, time.process_time()]), file=sys.stderr)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy, seconds = json.loads(run.stderr)
+    assert heavy == []
+    assert seconds < 3  # three commands
+    assert "fox" in run.stdout
 
 
 class Counts(RuleBasedStateMachine):

@@ -20,6 +20,7 @@ from sklearn.model_selection import cross_val_score
 import happycat
 from happycat import Happycat
 from happycat.backbone import extraction
+from happycat.backbone.extraction import FeatureExtractor
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.progress import Progress
 from happycat.methods import pretraining
@@ -314,6 +315,21 @@ def test_pictures_that_are_all_the_same_are_one_line(monkeypatch):
     monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
     with pytest.raises(InputError, match="all 12 images are the same"):
         Happycat("scratch_vit", mirror=False).fit(same, np.repeat([0, 1], 6))
+
+
+def test_features_that_are_not_finite_are_one_line(monkeypatch):
+    monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
+    cat, extract = Happycat("scratch_vit", mirror=False).fit(PICTURES, SHADES), FeatureExtractor.extract
+
+    def broken(self, *more):
+        features = extract(self, *more)
+        features[:2, 0, 0] = torch.nan
+        return features
+
+    monkeypatch.setattr(FeatureExtractor, "extract", broken)
+    for verb in (lambda: cat.predict(PICTURES), lambda: cat.discover(PICTURES), lambda: cat.fit(PICTURES, SHADES)):
+        with pytest.raises(InputError, match="features of 2 of 18 images are not finite numbers, as scratch_vit"):
+            verb()
 
 
 @pytest.mark.parametrize(

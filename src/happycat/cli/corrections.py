@@ -58,14 +58,20 @@ def merge(
     into, taken = done.result
     verb = "is" if len(taken) == 1 else "are"
     parts = ", ".join(_label(done, entry) for entry in taken)
-    _say(done, f"{parts} {verb} part of {_counted(done, into)} now", counted=True)
+    counts = done.registry.counts
+    images = f" ({_images(counts, into)} {_batch(counts)})" if counts else ""
+    _say(done, f"{parts} {verb} part of {_label(done, into)} now{images}")
 
 
 def split(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
     """Make two classes of one, or take apart what was merged."""
     done = _correct(model, f"split {which}", lambda registry: registry.split(which), wait)
-    *first, last = [_counted(done, entry) for entry in done.result]
-    _say(done, f"{_label(done, done.result[0])} is split: {', '.join(first)} and {last}", counted=True)
+    counts = done.registry.counts
+    *first, last = [
+        f"{_label(done, entry)} ({_images(counts, entry)})" if counts else _label(done, entry) for entry in done.result
+    ]
+    batch = f" {_batch(counts)}" if counts else ""
+    _say(done, f"{_label(done, done.result[0])} is split: {', '.join(first)} and {last}{batch}")
 
 
 def drop(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
@@ -104,7 +110,8 @@ def show(
     if counts:
         none = max(0, counts.total - sum(counts.by_id.values()))
         about = "" if counts.exact else "about "
-        out.print(f"images: of {_batch(counts)}, as they are predicted now; {about}{none} fit no class", soft_wrap=True)
+        images = f"images: of the {counts.total} {_batch(counts)}, as the model predicts them now"
+        out.print(f"{images}; {about}{none} of them fit no class", soft_wrap=True)
     for version in history:
         out.print(f"version {version['number']}: {version['when']}  {shown(version['what'])}", soft_wrap=True)
     out.print(_holds(model, file, registry), soft_wrap=True)
@@ -118,24 +125,16 @@ def _correct(
         return corrections.correct(model, what, change, wait)
 
 
-def _say(done: corrections.Corrected, message: str, counted: bool = False) -> None:
-    """Print what was done, and of which images the numbers are, if there are any."""
-    counts = done.registry.counts
-    of = f", of {_batch(counts)}" if counted and counts else ""
-    out.print(f"{message}{of} (version {done.version})", soft_wrap=True)
+def _say(done: corrections.Corrected, message: str) -> None:
+    out.print(f"{message} (version {done.version})", soft_wrap=True)
 
 
 def _label(done: corrections.Corrected, entry: ClassEntry) -> str:
     return shown(done.registry.label(entry))
 
 
-def _counted(done: corrections.Corrected, entry: ClassEntry) -> str:
-    """The class with its number of images, if that is known."""
-    counts = done.registry.counts
-    if counts is None:
-        return _label(done, entry)
-    word = "image" if counts.by_id[entry.id] == 1 else "images"
-    return f"{_label(done, entry)} ({_number(counts, entry.id)} {word})"
+def _images(counts: ImageCounts, entry: ClassEntry) -> str:
+    return f"{_number(counts, entry.id)} {'image' if counts.by_id[entry.id] == 1 else 'images'}"
 
 
 def _number(counts: ImageCounts, number: int) -> str:
@@ -145,7 +144,8 @@ def _number(counts: ImageCounts, number: int) -> str:
 
 
 def _batch(counts: ImageCounts) -> str:
-    return f"the {counts.total} images of {'the last discovery' if counts.stage else 'fit'}"
+    """Of which images the counts are."""
+    return "of the last discovery" if counts.stage else "of fit"
 
 
 def _class_row(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:

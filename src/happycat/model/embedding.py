@@ -55,7 +55,13 @@ def embed(
     cut = f"{len(views)} views" if len(views) > 1 else "1 view"
     progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
     advance = progress.step("extracting features", len(pictures))
-    return extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+    features = extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+    if bad := int((~features.isfinite()).flatten(1).any(1).sum()):
+        raise InputError(
+            f"the features of {bad} of {len(features)} images are not finite numbers, as {extractor.trunk.name} "
+            "computes them; check its weights, or compute in precision fp32"
+        )
+    return features
 
 
 class Embedded(NamedTuple):
