@@ -145,7 +145,7 @@ class StageData:
         return StoredViews(store, self.device)
 
     def _features(self, stage: int, random_views: int) -> VectorViews:
-        """Features of a stage: from its tokens while it is under way, if it has them; else from the pictures."""
+        """Features of a stage: of the tokens that it is served, without a file of their own; else from the store."""
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):
@@ -226,6 +226,8 @@ class StageData:
                     store = self.store(pictures, views)
                 else:
                     store = self.feature_store(pictures, self.random_views if views else 0)
+                    if self.extractor.stored_tokens(pictures, store.recipe.view_names, self.root):
+                        continue  # only the tail is left to be run
                 missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
         return missing
 
