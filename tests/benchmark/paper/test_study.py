@@ -16,7 +16,7 @@ from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
 from happycat.benchmark.paper.jobs import Setting
 from happycat.benchmark.paper.outputs import confidences
 from happycat.benchmark.paper.results import over_seeds
-from happycat.benchmark.paper.study import Study
+from happycat.benchmark.paper.study import Study, _longest
 from happycat.benchmark.record import Record
 from happycat.methods.happy import HappyConfig
 from tests.helpers.runs import QUICK, quick_request
@@ -112,6 +112,16 @@ def test_the_plan_says_how_much_there_is_to_do(tmp_path):
     # KMeans and Calm train nothing
     assert f"{2 * 64 * 3 * 2 + 7 * 2 * 32 * 2 * 2:,} to train on" in second
     assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in third
+
+
+def test_methods_with_features_only_come_last_and_wait_for_tokens(tmp_path):
+    jobs = list(study("main", tmp_path).jobs())
+    assert [job.request.method for job in jobs[-2:]] == ["kmeans", "calm"]
+    assert not any(job.features_only for job in jobs[:-2])
+    (stores,) = _longest(jobs)  # the others take its tokens, or make features of them
+    assert not stores.features_only
+    assert stores.num_stages == 3
+    assert _longest(jobs[-2:]) == jobs[-2:]  # without it each extracts its own
 
 
 @pytest.mark.slow
