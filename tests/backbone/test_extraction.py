@@ -93,7 +93,7 @@ def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number, cached
     trunk, tail = extractor.trunk, extractor.tail
     store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, PLAN, 2))
     store.fill(trunk, pictures, PLAN, 0, lambda _: None)
-    found = extractor.extract(pictures, VIEWS, told.append, tmp_path if cached else None)
+    found = extractor.extract(pictures, VIEWS, told.append, tmp_path / "features" if cached else None)
     assert torch.equal(found, StoredViews(store, torch.device("cpu")).every(tail, 2))
     assert sum(told) == number
     assert max(told) <= 21  # of 64 views that go through the trunk at once
@@ -104,6 +104,73 @@ def test_features_are_to_the_bit_those_of_stored_tokens(tmp_path, number, cached
 
 def test_no_pictures_have_no_features():
     assert small().extract(Subset(noise(2), []), CENTRE).shape == (0, 1, 24)
+
+
+# From stored tokens
+
+
+def stored(root, pictures, views, extractor=None) -> TokenStore:
+    trunk = (extractor or small()).trunk
+    store = TokenStore(root, Recipe.of(trunk, trunk.fingerprint(), pictures, PLAN, views))
+    store.fill(trunk, pictures, PLAN, 0, lambda _: None)
+    return store
+
+
+@pytest.mark.parametrize("names", [CENTRE, VIEWS])
+@pytest.mark.parametrize("views", [2, 3, 5])
+def test_features_are_made_of_stored_tokens_without_the_trunk(tmp_path, counted, views, names):
+    pictures, told = noise(150), []
+    from_pictures = small().extract(pictures, names)
+    stored(tmp_path, pictures, views)
+    counted.stop = counted.batches  # Ctrl-C at the next batch through the trunk
+    assert torch.equal(small().extract(pictures, names, told.append, tmp_path), from_pictures)
+    assert sum(told) == 150
+    assert max(told) <= 128
+    assert torch.equal(small().extract(pictures, names, cache_dir=tmp_path), from_pictures)  # kept as features now
+
+
+def test_tokens_of_anything_else_are_not_taken(tmp_path, counted):
+    pictures, extractor = noise(30), small()
+    others = [
+        lambda: stored(tmp_path, noise(29), 2),  # other pictures
+        lambda: stored(tmp_path, pictures, 0),  # fewer views
+        lambda: TokenStore(tmp_path, Recipe.of(extractor.trunk, "another", pictures, PLAN, 2)).fill(
+            extractor.trunk, pictures, PLAN, 0, lambda _: None
+        ),
+        lambda: stored(tmp_path, pictures, 3).folder.joinpath(points.POINTS).write_text(""),  # unfinished
+    ]
+    for make in others:
+        make()
+        assert extractor.stored_tokens(pictures, VIEWS, tmp_path) is None
+    extractor.extract(pictures, VIEWS, cache_dir=tmp_path)
+    assert counted.pictures == 30
+
+
+def test_damaged_tokens_are_not_taken(tmp_path, counted):
+    pictures, store = noise(30), stored(tmp_path, noise(30), 2)
+    expected, before = small().extract(pictures), counted.pictures
+    path = store.folder / "tokens.bin"
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert torch.equal(small().extract(pictures, cache_dir=tmp_path), expected)
+    assert counted.pictures == before + 30
+
+
+@pytest.mark.parametrize("batches", [1, 3, 8])
+def test_an_interrupted_extraction_goes_on_with_tokens_that_are_there_meanwhile(tmp_path, counted, batches):
+    pictures, told = noise(300), []
+    expected = small().extract(pictures)
+    counted.batches, counted.stop = 0, batches
+    with pytest.raises(KeyboardInterrupt):
+        small().extract(pictures, cache_dir=tmp_path)
+    stored(tmp_path, pictures, 2)
+    counted.stop = counted.batches
+    assert torch.equal(small().extract(pictures, VIEWS, told.append, tmp_path), expected)
+    assert told[0] == 21 * batches
+    assert sum(told) == 300
+    assert not list(tmp_path.glob("*/waiting*"))
 
 
 # What is kept

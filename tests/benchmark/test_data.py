@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import pytest
+import timm
 import torch
+from safetensors.torch import save_file
 
+from happycat.backbone.config import BackboneConfig
+from happycat.backbone.extraction import FeatureExtractor
 from happycat.base.errors import InputError
+from happycat.base.progress import Progress
 from happycat.benchmark.record import Record
+from happycat.benchmark.setup import prepare
 from happycat.learning.batches import StoredViews, VectorViews
-from tests.helpers.runs import QUICK, quick_loop, quick_run
+from tests.helpers.runs import QUICK, quick_loop, quick_request, quick_run
 
 CALM = {"episodes": 1, "restarts": 1, "moves": 2}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> BackboneConfig:
+    """A ViT with weights, of pictures of a few pixels."""
+    weights = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=32).state_dict(), weights)
+    return BackboneConfig(name="vit_tiny_patch16_224", weights=weights, image_size=32, device="cpu")
 
 
 def test_a_method_that_tunes_nothing_is_served_features_and_stores_no_tokens(tmp_path):
@@ -46,6 +60,22 @@ def test_what_is_averaged_does_not_depend_on_the_number_of_stored_views(tmp_path
     assert two == four
 
 
+def test_features_are_made_of_the_tokens_of_another_run(tmp_path, tiny, monkeypatch):
+    def scores(folder, method, values, tokens):
+        loop = {"tokens": tokens, "keep_tokens": True, "workers": 0}
+        return quick_run(tmp_path / folder, method=method, method_values=values, loop=loop, backbone=tiny)
+
+    alone = scores("alone", "calm", CALM, tmp_path / "other")
+    scores("happy", "happy", QUICK, tmp_path / "tokens")
+
+    def refused(*_):
+        raise AssertionError("a view went through the trunk")
+
+    monkeypatch.setattr(FeatureExtractor, "_through_trunk", refused)
+    assert scores("calm", "calm", CALM, tmp_path / "tokens") == alone
+    scores("kmeans", "kmeans", {}, tmp_path / "tokens")
+
+
 def test_a_method_that_tunes_the_tail_is_served_tokens(tmp_path):
     loop = quick_loop(tmp_path / "run", loop={"until": 0})
     with loop.record:
@@ -66,3 +96,50 @@ def test_values_of_the_backbones_training_are_not_the_methods(tmp_path):
 def test_only_a_method_that_tunes_nothing_has_its_tail_tuned_before(tmp_path):
     with pytest.raises(InputError, match="happy tunes the tail itself"):
         quick_loop(tmp_path / "run", loop={"tune_tail": True})
+
+
+class Steps(Progress):
+    """Remembers how far each step came, and of how many parts."""
+
+    def __init__(self):
+        self.done = {}
+
+    def step(self, title, total=None):
+        self.done[title] = (0, total)
+        self.now = title
+
+        def advance(steps, total=None, loss=None):
+            assert self.now == title  # what is shown is what is under way
+            done, before = self.done[title]
+            self.done[title] = (done + steps, before if total is None else total)
+
+        return advance
+
+
+def steps_of(folder, **changes) -> dict[str, tuple[int, int]]:
+    steps = Steps()
+    loop = prepare(quick_request(folder, **changes), steps)
+    with loop.record:
+        loop.run()
+    return steps.done
+
+
+def test_calibration_and_counting_have_totals(tmp_path, tiny):
+    values = {"method": "calm", "method_values": CALM, "backbone": tiny, "loop": {"num_new": "auto", "workers": 0}}
+    steps = steps_of(tmp_path / "calm", **values)
+    done, total = steps["Stage-0: calibrating"]
+    assert done == total > 0
+    for stage in (1, 2):
+        done, total = steps[f"Stage {stage}: counting"]
+        assert done == total == 10
+    assert "Stage-0: training" not in steps
+
+
+@pytest.mark.parametrize(("counter", "total"), [("auto", 10), ("silhouette", 2)])
+def test_counting_beside_a_method_has_totals(tmp_path, tiny, counter, total):
+    steps = steps_of(tmp_path / "happy", backbone=tiny, loop={"num_new": counter, "workers": 0, "until": 1})
+    assert steps["Stage-0: training"] == (3, 3)
+    assert steps["Stage 1: counting"] == (total, total)
+    if counter == "auto":
+        done, all_of_them = steps["Stage-0: calibrating the count"]
+        assert done == all_of_them > 0

@@ -48,7 +48,15 @@ def help_of(monkeypatch, capsys, *words: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], [], ["fit", "--help"], ["predict", "--help"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        [],
+        *([command, "--help"] for command in ("fit", "predict", "bench", "paper", "stages", "speed", "demo", "list")),
+    ],
+)
 def test_help_and_version_need_nothing_heavy(words):
     said, _, modules = run_and_list_modules(*words)
     assert said.strip()
@@ -161,20 +169,13 @@ def test_the_help_of_a_method_shows_its_own_values(monkeypatch, capsys):
 
 
 def test_the_help_of_a_method_shows_its_own_default(monkeypatch, capsys):
-    from dataclasses import dataclass
-
     from happycat.methods import METHODS
 
-    method, (kind, config) = next(iter(METHODS.items()))
-
-    @dataclass(frozen=True, kw_only=True)
-    class Other(config):
-        batch_size: int = 77
-
-    monkeypatch.setitem(METHODS, "other", (kind, Other))
-    for name, default in ((method, config().batch_size), ("other", 77)):
+    defaults = {name: METHODS[name][1]().restarts for name in ("calm", "kmeans")}
+    assert len({*defaults.values()}) == 2
+    for name, default in defaults.items():
         section = help_of(monkeypatch, capsys, "bench", name).split(f"Values of {name}:\n")[1]
-        assert re.search(rf"--batch-size .*\[{default}\]", section), name
+        assert re.search(rf"--restarts [^[]*\[{default}\]", section), name
 
 
 def test_the_usual_backbone_is_the_estimators():

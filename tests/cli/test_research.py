@@ -15,7 +15,7 @@ from PIL import Image
 
 from happycat.base import disk
 from happycat.base.errors import HappycatError
-from happycat.cli import display, main, research
+from happycat.cli import display, main, running
 
 QUICK = [
     *("--base-epochs", "2", "--epochs", "1", "--batch-size", "8", "--projector-hidden", "8", "--projector-out", "4"),
@@ -280,7 +280,7 @@ def test_an_interrupted_command_says_how_to_go_on(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(research, "prepare", interrupted)
+    monkeypatch.setattr(running, "prepare", interrupted)
     code, _, err = happycat(monkeypatch, capsys, "demo")
     assert code == 130
     assert "--resume" in err
@@ -350,6 +350,21 @@ def test_a_run_that_stops_early_is_shown_as_far_as_it_went(say, until):
     assert Path("runs/happy-glyphs/summary.png").exists()
 
 
+def test_paper_takes_any_backbone_for_methods_that_need_features_only(say, tmp_path):
+    import timm
+    from safetensors.torch import save_file
+
+    weights = tmp_path / "resnet.safetensors"
+    save_file(timm.create_model("resnet18", num_classes=0).state_dict(), weights)
+    flags = [*GLYPHS, *QUICK[:-2], "--backbone", "resnet18", "--weights", weights, "--image-size", "32"]
+    code, out, err = say("paper", "main", *flags, "--only", "kmeans")
+    assert code == 0, err
+    assert "views to extract at" in out
+    assert "train on" not in out
+    assert "KMeans" in out
+    mistake(say("paper", "main", *flags, "--plan"), "no class token")
+
+
 def test_mistakes_with_paper(say):
     mistake(say("paper", "table-9"), "no experiment 'table-9'", "ablation")
     mistake(say("paper", "main", *GLYPHS, *QUICK, "--only", "best"), "no row is 'best'", "Happy")
@@ -358,6 +373,14 @@ def test_mistakes_with_paper(say):
 
 def test_a_value_that_the_method_does_not_have(say):
     mistake(say("bench", "simgcd", "digits", "--hardness-temperature", "1"), "simgcd has no value")
+
+
+@pytest.mark.parametrize("method", ["calm", "kmeans"])
+def test_a_method_that_trains_nothing_has_no_batch_size(say, tmp_path, method):
+    root = folder_of_images(tmp_path / "shop")
+    flags = ["--base-classes", "2", "--stages", "2", "--backbone", "vit_tiny_patch16_224", "--batch-size", "8"]
+    mistake(say("bench", method, root, *flags), f"{method} has no value 'batch_size'")
+    assert "--batch-size" not in say("bench", method, "--help")[1]
 
 
 def test_an_unknown_log(say):

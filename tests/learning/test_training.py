@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from happycat.base.errors import HappycatError
-from happycat.learning.training import Epoch, Schedule, Training, ramp_up
+from happycat.learning.training import Epoch, Schedule, Training, make_optimizer, make_rates, ramp_up
 
 OPTIMIZERS = [("sgd", 0.05), ("adamw", 0.02)]
 
@@ -56,24 +56,51 @@ def new_training(resume=None, seed=5):
 # Schedule
 
 
-def test_rates_at_the_ends():
-    plan = schedule(rate=0.1, epochs=30, floor=1e-3)
-    assert plan.rate_at(0) == pytest.approx(0.1)
-    assert plan.rate_at(15) == pytest.approx((0.1 + 1e-4) / 2)
-    assert plan.rate_at(29) == pytest.approx(1e-4 + (0.1 - 1e-4) * (1 + math.cos(math.pi * 29 / 30)) / 2)
-    assert plan.rate_at(30) == pytest.approx(1e-4)  # where it would end
-    rates = [plan.rate_at(epoch) for epoch in range(30)]
-    assert rates == sorted(rates, reverse=True)
+def rates(plan: Schedule) -> list[float]:
+    """The learning rate that each epoch, and the one after the last, would be given."""
+    optimizer = make_optimizer({"w": nn.Linear(2, 1)}, plan)
+    cosine, found = make_rates(optimizer, plan), []
+    for epoch in range(plan.epochs + 1):
+        cosine.step(epoch)
+        (rate,) = {group["lr"] for group in optimizer.param_groups}
+        found.append(rate)
+    return found
+
+
+@pytest.mark.parametrize(("rate", "epochs", "floor"), [(0.1, 30, 1e-3), (1e-3, 70, 1e-3), (0.037, 7, 0.1)])
+def test_rates_are_the_cosine_to_the_bit(rate, epochs, floor):
+    low = rate * floor
+    by_hand = [low + (rate - low) * (1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]
+    found = rates(schedule(rate=rate, epochs=epochs, floor=floor))
+    assert found[:-1] == by_hand
+    assert found[0] == rate
+    assert found[-1] == low  # where it would end
+    assert found == sorted(found, reverse=True)
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_rates_are_those_of_pytorchs_cosine():
-    plan = schedule(rate=0.1, epochs=7, floor=1e-3)
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=1e-4)
-    for epoch in range(7):
-        assert plan.rate_at(epoch) == pytest.approx(optimizer.param_groups[0]["lr"])
+    for rate in rates(schedule(rate=0.1, epochs=7, floor=1e-3)):
+        assert rate == pytest.approx(optimizer.param_groups[0]["lr"])
         cosine.step()
+
+
+def test_a_single_epoch_has_the_full_rate_and_no_warning(caplog):
+    assert rates(schedule(rate=0.1, epochs=1))[0] == 0.1
+    assert not caplog.records
+
+
+def test_vectors_do_not_decay_and_what_is_frozen_is_not_trained():
+    net, head = nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8)), nn.Linear(8, 2).requires_grad_(False)
+    head.weight.requires_grad_(True)
+    groups = make_optimizer({"net": net, "head": head}, schedule(weight_decay=0.5)).param_groups
+    decays = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
+    assert decays == {
+        **{id(p): 0.5 for p in (net[0].weight, head.weight)},
+        **{id(p): 0.0 for p in (net[0].bias, net[1].weight, net[1].bias)},
+    }
 
 
 def test_each_epoch_steps_with_its_rate():
@@ -83,7 +110,7 @@ def test_each_epoch_steps_with_its_rate():
     for _ in new_training().run({"w": weight}, plan, lambda: [None], lambda *_: {"slope": weight.weight.sum()}):
         steps.append(before - weight.weight.item())
         before = weight.weight.item()
-    assert steps == pytest.approx([plan.rate_at(epoch) for epoch in range(4)], rel=1e-4)
+    assert steps == pytest.approx(rates(plan)[:4], rel=1e-4)
 
 
 # Training
@@ -296,7 +323,7 @@ def test_each_phase_has_its_own_rates_and_momentum():
             steps.append(before - weight.weight.item())
             before = weight.weight.item()
     # The first step of a phase has no momentum yet, the second 0.9 of the first one's gradient.
-    expected = [factor * plan.rate_at(epoch) for plan in plans for epoch, factor in enumerate((1, 1.9))]
+    expected = [factor * rates(plan)[epoch] for plan in plans for epoch, factor in enumerate((1, 1.9))]
     assert steps == pytest.approx(expected, rel=1e-3)
 
 

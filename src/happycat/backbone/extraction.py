@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from happycat.backbone.config import BackboneConfig, build_for_features
 from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.scratch import SCRATCH
-from happycat.backbone.store import FeatureStore, Recipe, Waiting, batch_of
+from happycat.backbone.store import FeatureStore, Recipe, TokenStore, Waiting, batch_of
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
@@ -134,11 +135,19 @@ class FeatureExtractor:
         """Features (N, V, D) of so many views of each picture; `advance(n)` is called for every n pictures done.
 
         They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
-        in the folder `cache_dir`, if there is one, and taken from there the next time.
+        in the folder `cache_dir`, if there is one, and taken from there the next time. Where that folder has the
+        pictures' tokens, only the tail is run.
         """
         if cache_dir is not None:
             store = self.store(pictures, views, cache_dir)
-            return store.fill(lambda waiting: self._features(pictures, views, waiting, advance), advance)
+
+            def missing(waiting: Waiting) -> Iterator[Tensor]:
+                tokens = self.stored_tokens(pictures, views, cache_dir)
+                if tokens is not None and tokens.open():
+                    return self._features_of_tokens(tokens, views, waiting, advance)
+                return self._features(pictures, views, waiting, advance)
+
+            return store.fill(missing, advance)
         blocks = list(self._features(pictures, views, Waiting(0), advance))
         return torch.cat([torch.empty(0, len(views), self.dim), *blocks])
 
@@ -167,6 +176,25 @@ class FeatureExtractor:
             waiting.first, waiting.rows = waiting.first + full // number, tuple(r[full:] for r in rows)
             yield torch.cat([torch.empty(0, self.dim), *features]).unflatten(0, (full // number, number))
             advance(len(batch) - known)
+
+    def stored_tokens(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> TokenStore | None:
+        """The store in that folder that has the tokens of these views of all the pictures, if there is one."""
+        if not isinstance(self.trunk, Trunk) or not any(cache_dir.glob("*/tokens.bin")):
+            return None
+        recipe = Recipe.of(self.trunk, self.trunk.fingerprint(), pictures, self.plan, len(views) - 1)
+        return TokenStore.finished(cache_dir, replace(recipe, view_names=views))
+
+    def _features_of_tokens(
+        self, tokens: TokenStore, views: tuple[str, ...], waiting: Waiting, advance: Advance
+    ) -> Iterator[Tensor]:
+        """The features (n, V, D) of the pictures that are not done yet, from their tokens, block by block."""
+        slots = torch.tensor([tokens.recipe.view_names.index(view) for view in views])
+        begun, waiting.rows = waiting.first + len(waiting) // len(views), ()
+        for index in torch.arange(waiting.first, tokens.recipe.num_pictures).split(BLOCK):
+            rows = tokens.views(index.repeat_interleave(len(views)), slots.repeat(len(index))).to(self.device)
+            waiting.first += len(index)
+            yield self._through_tail(tuple(rows)).unflatten(0, (len(index), len(views)))
+            advance(max(0, waiting.first - max(begun, int(index[0]))))
 
     @torch.inference_mode()
     def _through_trunk(self, views: Tensor) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +109,27 @@ class TokenStore(Store):
             if done < self.recipe.num_pictures:
                 self._extract(trunk, pictures, plan, workers, done, advance)
             self._open()
+
+    @classmethod
+    def finished(cls, root: Path, recipe: Recipe) -> TokenStore | None:
+        """A store in the folder with the tokens of all the recipe's pictures and views, and maybe of further views."""
+        wanted = json.loads(json.dumps(asdict(recipe)))
+        for path in sorted(Path(root).glob("*/recipe.json")):
+            found = read_json(path)
+            names = found.get("view_names", [])
+            if {**found, "view_names": wanted["view_names"]} == wanted and {*recipe.view_names} <= {*names}:
+                store = cls(root, replace(recipe, view_names=tuple(names)))
+                if store.recorded() == recipe.num_pictures:
+                    return store
+        return None
+
+    def open(self) -> bool:
+        """Verify and open it; False if not all of the tokens are safely there."""
+        with self._held():
+            whole = self._prepare() == self.recipe.num_pictures
+            if whole:
+                self._open()
+            return whole
 
     def adopt(self, tokens: Tensor, cls: Tensor) -> None:
         """Take tokens that are there already, (num_pictures·(V+1), N, D) and (…, D), for the whole store."""

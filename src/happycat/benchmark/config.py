@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from happycat.backbone.views import DEFAULT_WORKERS
 from happycat.base.config import Checked, choice, setting
-from happycat.methods.counting import COUNTERS
+from happycat.methods import COUNTERS
 
 # What does not decide the numbers of a run. `tune_tail` does, by the values of that training, which are recorded.
 PACE = ("until", "tokens", "keep_tokens", "workers", "log", "checkpoint_seconds", "tune_tail")
@@ -36,7 +35,9 @@ class LoopConfig(Checked):
     )
     tokens: Path | None = setting(None, "where tokens and features are stored [in the run folder]")
     keep_tokens: bool = setting(False, "do not delete a stage's tokens and features when it ends")
-    workers: int = setting(DEFAULT_WORKERS, "worker processes that read and crop images", 0)
+    workers: int | None = setting(
+        None, "worker processes that read and crop images [half as many as cores, at most 8]", 0
+    )
     log: tuple[str, ...] = setting((), "loggers besides the CSV files: tensorboard or wandb")
     checkpoint_seconds: float = setting(30.0, "seconds between two checkpoints of the stage under way", 0)
 

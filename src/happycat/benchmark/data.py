@@ -17,7 +17,7 @@ from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
-from happycat.backbone.views import ViewPlan
+from happycat.backbone.views import DEFAULT_WORKERS, ViewPlan
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 from happycat.benchmark.config import LoopConfig
@@ -65,6 +65,7 @@ class StageData:
         self.tail: Tail | Vectors = backbone.tail
         self.scratch, self.random_views = scratch, random_views
         self.device = self.trunk.device
+        self.workers = DEFAULT_WORKERS if config.workers is None else config.workers
         self.root = config.tokens or folder / "tokens"
         self.plan = ViewPlan(
             image_size=self.trunk.image_size,
@@ -83,7 +84,7 @@ class StageData:
         """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
         tuned = self.config.tune_tail
-        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.config.workers, tuned)
+        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.workers, tuned)
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -138,14 +139,14 @@ class StageData:
 
     def _token_views(self, pictures: Subset, title: str, views: int, fresh: bool = False) -> StoredViews | FreshViews:
         if fresh or self.config.fresh_views:
-            return FreshViews(self.vit, pictures, self.plan, self.config.workers)
+            return FreshViews(self.vit, pictures, self.plan, self.workers)
         store = self.store(pictures, views)
         advance = self.progress.step(f"{title}: tokens", len(pictures))
-        store.fill(self.vit, pictures, self.plan, self.config.workers, advance)
+        store.fill(self.vit, pictures, self.plan, self.workers, advance)
         return StoredViews(store, self.device)
 
     def _features(self, stage: int, random_views: int) -> VectorViews:
-        """Features of a stage: from its tokens while it is under way, if it has them; else from the pictures."""
+        """Features of a stage: of the tokens that it is served, without a file of their own; else from the store."""
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):
@@ -226,6 +227,8 @@ class StageData:
                     store = self.store(pictures, views)
                 else:
                     store = self.feature_store(pictures, self.random_views if views else 0)
+                    if self.extractor.stored_tokens(pictures, store.recipe.view_names, self.root):
+                        continue  # only the tail is left to be run
                 missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
         return missing
 

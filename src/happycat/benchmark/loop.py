@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from happycat.backbone.tail import Tail
 from happycat.base.metrics import clustering_accuracy, score_stage
-from happycat.base.progress import Progress
+from happycat.base.progress import Advance, Progress
 from happycat.base.seeding import seeded
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData, stage_name
@@ -22,9 +22,9 @@ from happycat.benchmark.record import Record, prediction_rows
 from happycat.images.pictures import Images
 from happycat.learning.batches import FreshViews, Labelled, Unlabelled
 from happycat.learning.training import Epoch, Training
-from happycat.methods import Method
 from happycat.methods.calm.number import Count
 from happycat.methods.counting import ClassCounter
+from happycat.methods.method import Calibrated, Method
 from happycat.methods.parametric import ParametricConfig
 from happycat.methods.pretraining import train_from_scratch, tune_tail
 
@@ -88,7 +88,8 @@ class Loop:
             served = self.data.unlabelled(stage)
             number = self._count(stage, served)
             if number:
-                self._train(stage, training, self.method.discover(served, number, training))
+                advance = self.progress.step(f"{stage_name(stage)}: discovering")
+                self._train(stage, training, self.method.discover(served, number, training), advance)
             self.counter.follow(stage, served)
         self._finish(stage, served)
         self.data.forget(stage)
@@ -103,16 +104,18 @@ class Loop:
         """Learn the labelled classes; returns their images as the method was served them."""
         data, method = self.data, self.method
         if self.pretraining is not None:
-            self._train(0, training, self._pretrain(self.pretraining, training))
+            advance = self.progress.step(f"{stage_name(0)}: training")
+            self._train(0, training, self._pretrain(self.pretraining, training), advance)
             data.settle()
         elif data.scratch and self.start is None:
             data.vit.thaw()  # the method's own Stage-0 trains it
         labelled = data.labelled()
-        self._train(0, training, self._learn(labelled, training))
+        advance = self.progress.step(f"{stage_name(0)}: {'calibrating' if method.calibrates else 'training'}")
+        self._train(0, training, self._learn(labelled, training, advance), advance)
         if data.scratch and not method.features_only:
             data.tail.load_state_dict(method.tail.state_dict())  # what Stage-0 has trained is the backbone
         data.settle()
-        self.counter.learn(seeded(self.config.seed, "counter"))
+        self.counter.learn(seeded(self.config.seed, "counter"), self.progress)
         return labelled
 
     def _pretrain(self, config: ParametricConfig, training: Training) -> Iterator[Epoch]:
@@ -123,9 +126,13 @@ class Loop:
             return train_from_scratch(tail, labelled.views, labelled.labels, self.method, config, training)
         return tune_tail(tail, labelled, config, training)
 
-    def _learn(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
+    def _learn(self, labelled: Labelled, training: Training, advance: Advance) -> Iterator[Epoch]:
+        """The method's own Stage-0; `advance` is called with the steps of a calibration, if it has one."""
         if self.start is None:
-            yield from self.method.fit(labelled, training)
+            if self.method.calibrates:
+                yield from cast(Calibrated, self.method).fit(labelled, training, advance)
+            else:
+                yield from self.method.fit(labelled, training)
         self.data.trunk.freeze()
         yield from self.method.rehearse(labelled, training)
 
@@ -134,9 +141,9 @@ class Loop:
     def _count(self, stage: int, served: Unlabelled) -> int:
         """How many new classes a stage has, as the counter says."""
         if not self.counter.ready:  # Stage-0 is that of another run
-            self.counter.learn(seeded(self.config.seed, "counter"))
+            self.counter.learn(seeded(self.config.seed, "counter"), self.progress)
             self.data.forget(0)
-        found = self.counter.count(stage, served, seeded(self.config.seed, stage, "count"))
+        found = self.counter.count(stage, served, seeded(self.config.seed, stage, "count"), self.progress)
         if self.counter.estimates:
             self.count = found
             between = "" if found.low == found.high else f", between {found.low} and {found.high}"
@@ -145,9 +152,9 @@ class Loop:
 
     # Training
 
-    def _train(self, stage: int, training: Training, epochs: Iterator[Epoch]) -> None:
+    def _train(self, stage: int, training: Training, epochs: Iterator[Epoch], advance: Advance) -> None:
         """Go through the epochs; between two of them, log, show and save what was reached."""
-        saved, show = time.monotonic(), self._epoch_step(stage)
+        saved, number = time.monotonic(), 0
         for epoch in epochs:
             more = {}
             if self.config.select == "oracle" and self.method.num_classes:
@@ -155,22 +162,11 @@ class Loop:
                 if more["test_all"] > self._best_so_far(stage):
                     training.keep()
             self.logs.epoch(self.record.epoch(stage, epoch.number, epoch.terms, **more))
-            show(epoch)
+            advance(epoch.number - number, total=epoch.total, loss=sum(epoch.terms.values()))
+            number = epoch.number
             if time.monotonic() - saved >= self.config.checkpoint_seconds:
                 self.record.save_checkpoint(stage, training.state)
                 saved = time.monotonic()
-
-    def _epoch_step(self, stage: int) -> Callable[[Epoch], None]:
-        """Begin the progress of a stage's epochs; call what it returns with each one that is over."""
-        advance = self.progress.step(f"{stage_name(stage)}: {'discovering' if stage else 'training'}")
-        number = 0
-
-        def show(epoch: Epoch) -> None:
-            nonlocal number
-            advance(epoch.number - number, total=epoch.total, loss=sum(epoch.terms.values()))
-            number = epoch.number
-
-        return show
 
     def _best_so_far(self, stage: int) -> float:
         """The best test accuracy among this stage's recorded epochs (for `select` = oracle)."""

@@ -29,8 +29,9 @@ from happycat.benchmark.record import Record
 from happycat.images import datasets as images
 from happycat.images.collecting import skipped_in_words, write_skipped
 from happycat.images.pictures import ArrayPictures, Images
-from happycat.methods import FLAVOURS, METHODS, Method, MethodConfig
+from happycat.methods import FLAVOURS, METHODS
 from happycat.methods.counting import make_counter
+from happycat.methods.method import Method, MethodConfig, TrainedConfig
 from happycat.methods.parametric import ParametricConfig
 from happycat.methods.pretraining import small_vit_config
 
@@ -61,7 +62,7 @@ def prepare(request: Request, progress: Progress) -> Loop:
     backbone = chosen_backbone(request.backbone, data)
     method_class, config, pretraining = configs(request, data, backbone.from_scratch)
     split = the_split(request, data)
-    check_split(split, 1 if method_class.features_only else config.batch_size)
+    check_split(split, config.batch_size if isinstance(config, TrainedConfig) else 1)
     loop = request.loop
     check_logs(loop.log)
     any_model = method_class.features_only and pretraining is None  # one without a class token has features, too

@@ -21,9 +21,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from happycat.backbone.config import BackboneConfig, choose_device, choose_precision
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.store import TRUNK_BATCH, Recipe, TokenStore
-from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Trunk
+from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
@@ -191,14 +192,15 @@ def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[S
         yield StoredViews(store, trunk.device)
 
 
-def _trunk_speed(trunk: Trunk, pictures: ArrayPictures, seconds: float) -> float:
+def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, seconds: float) -> float:
     side = trunk.image_size
     views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
 
     def steps() -> Iterator[int]:
         with torch.inference_mode():
             while True:
-                trunk(views.to(trunk.device)).cls.sum().item()
+                said = trunk(views.to(trunk.device))
+                (said.cls if isinstance(said, Tokens) else said).sum().item()
                 yield len(views)
 
     return _rate(steps(), seconds, warm_up=1)
@@ -242,9 +244,15 @@ def _loader_speed(plan: ViewPlan, seconds: float) -> float:
         return _rate(steps(), min(seconds, 3.0))
 
 
-def quick_rates(trunk: Trunk, tail: Tail) -> tuple[float, float]:
-    """About how many views per second the trunk extracts and a method trains on stored tokens; takes seconds."""
+def extraction_rate(trunk: Trunk | PooledBackbone) -> float:
+    """About how many views per second the backbone extracts; takes a second."""
+    return _trunk_speed(trunk, ArrayPictures(_noise(trunk.image_size).pixels[:16]), 1.0)
+
+
+def training_rate(trunk: Trunk | PooledBackbone, tail: Tail | Vectors) -> float:
+    """About how many views per second a method trains on stored tokens; takes seconds."""
+    assert isinstance(trunk, Trunk)  # no method is trained on features
+    assert isinstance(tail, Tail)
     pictures, plan = ArrayPictures(_noise(trunk.image_size).pixels[:BATCH]), ViewPlan(image_size=trunk.image_size)
-    extraction = _trunk_speed(trunk, ArrayPictures(pictures.pixels[:16]), 1.0)
     with _stored(trunk, pictures, plan) as views:
-        return extraction, _rate(_happy_steps(tail, views), 2.0)
+        return _rate(_happy_steps(tail, views), 2.0)

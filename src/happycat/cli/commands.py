@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -19,6 +19,7 @@ from typer.main import get_command
 from happycat.base.errors import HappycatError
 from happycat.base.text import shown
 from happycat.base.version import __version__
+from happycat.cli.flags import with_method_flags
 from happycat.cli.help import SectionedCommand
 
 WIDTH = 100  # columns of a help text at most
@@ -80,14 +81,15 @@ GROUPS: dict[str, dict[str, Entry]] = {
 TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
-def load_command(name: str) -> TyperCommand:
-    """The command of that name; its module is imported now."""
+def load_command(name: str, words: Sequence[str] = ("--help",)) -> TyperCommand:
+    """The command of that name; its module is imported now. Its flags may depend on the words that follow it."""
     module, function = TABLE[name].place.split(":")
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    single.command(name, cls=SectionedCommand)(getattr(import_module(f"happycat.cli.{module}"), function))
-    command = get_command(single)
-    assert isinstance(command, TyperCommand)
-    return command
+    command = getattr(import_module(f"happycat.cli.{module}"), function)
+    single.command(name, cls=SectionedCommand)(with_method_flags(command, words))
+    made = get_command(single)
+    assert isinstance(made, TyperCommand)
+    return made
 
 
 class LazyCommands(MutableMapping[str, Any]):
@@ -125,6 +127,10 @@ class CommandGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, words = super().resolve_command(ctx, args)
+        return name, load_command(name, words) if name in TABLE else command, words
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, entries in GROUPS.items():

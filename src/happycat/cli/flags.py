@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import typer
 
 from happycat.base.errors import InputError, InUseError
-from happycat.cli.help import METHOD_VALUES, default_text
+from happycat.cli.help import METHOD_VALUES, METHODS_TAKEN, default_text
+from happycat.methods import METHODS
 
 if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's help need not wait for it
     from happycat.backbone.config import BackboneConfig
@@ -65,45 +67,76 @@ def advising_to_wait() -> Iterator[None]:
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def values_of(configs: dict[str, type], *, methods: bool = False) -> Callable[[Command], Command]:
+def values_of(
+    configs: dict[str, type], *, shared: Callable[..., Any] | None = None, methods: bool = False
+) -> Callable[[Command], Command]:
     """Give a command a flag for each field of the config classes, by section; those given arrive as `values`.
 
-    With `methods`, also one for each value that any method has.
+    So do the flags of the function `shared`. With `methods`, the command takes the values of methods as well: their
+    flags are made when it is run or asked for its help (`with_method_flags`).
     """
-    sources = list(configs.items())
-    if methods:
-        sources += [(METHOD_VALUES, config) for config in _method_configs()]
 
     def wrap(command: Command) -> Command:
-        signature = inspect.signature(command, eval_str=True)
-        flags = {p.name: p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
-        for section, config in sources:
-            hints = get_type_hints(config)
-            for f in fields(config):
-                option = typer.Option(
-                    help=f.metadata.get("help", "") + default_text(f), show_default=False, rich_help_panel=section
-                )
-                flags.setdefault(
-                    f.name,
-                    inspect.Parameter(
-                        f.name,
-                        inspect.Parameter.KEYWORD_ONLY,
-                        default=None,
-                        annotation=Annotated[_flag_type(hints[f.name]), option],
-                    ),
-                )
-        made = signature.replace(parameters=list(flags.values()))
-        vars(command)["__signature__"] = made
-        command.__annotations__ = {p.name: p.annotation for p in flags.values()}
+        more = [_own_flags(shared)] if shared else []
+        more += [_config_flags(config, section) for section, config in configs.items()]
+        _add_flags(command, more)
+        if methods:
+            vars(command)[METHODS_TAKEN] = True
         return command
 
     return wrap
 
 
-def _method_configs() -> list[type]:
-    from happycat.methods import METHODS
+def with_method_flags(command: Command, words: Sequence[str]) -> Command:
+    """The command with a flag for each value of a method; a help text has those of the method among its words, if any.
 
-    return [config for _, config in METHODS.values()]
+    Only then the methods are imported, and torch with them.
+    """
+    if not vars(command).get(METHODS_TAKEN):
+        return command
+    if "--help" not in words:
+        more = [_config_flags(config, METHOD_VALUES) for _, config in METHODS.values()]
+    else:
+        named = [word for word in words if word in METHODS][:1]
+        more = [_config_flags(METHODS[name][1], f"Values of {name}") for name in named]
+
+    @functools.wraps(command)
+    def made(**values: Any) -> None:
+        command(**values)
+
+    _add_flags(made, more)
+    return cast(Command, made)
+
+
+def _own_flags(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a function that are flags or arguments on the command line."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
+
+
+def _config_flags(config: type, section: str) -> dict[str, inspect.Parameter]:
+    """A flag for each field of a config class."""
+    hints, flags = get_type_hints(config), {}
+    for f in fields(config):
+        option = typer.Option(
+            help=f.metadata.get("help", "") + default_text(f), show_default=False, rich_help_panel=section
+        )
+        flags[f.name] = inspect.Parameter(
+            f.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[_flag_type(hints[f.name]), option],
+        )
+    return flags
+
+
+def _add_flags(command: Callable[..., Any], more: list[dict[str, inspect.Parameter]]) -> None:
+    """Give the command these flags besides its own; of several with one name the first stays."""
+    flags = _own_flags(command)
+    for some in more:
+        flags = {**flags, **{name: flag for name, flag in some.items() if name not in flags}}
+    vars(command)["__signature__"] = inspect.Signature(list(flags.values()))
+    command.__annotations__ = {name: flag.annotation for name, flag in flags.items()}
 
 
 def _flag_type(hint: Any) -> Any:
@@ -120,7 +153,7 @@ def given(values: dict[str, Any], *configs: type) -> dict[str, Any]:
 
 def method_values(values: dict[str, Any]) -> dict[str, Any]:
     """Those of the values that belong to any method and were given; one that the method lacks is its user's mistake."""
-    return given(values, *_method_configs())
+    return given(values, *(config for _, config in METHODS.values()))
 
 
 def backbone_config(

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from happycat.backbone.store import delete_stores
 from happycat.base.errors import InputError
-from happycat.benchmark.loop import LoopConfig
-from happycat.benchmark.paper.catalogue import catalogue
-from happycat.benchmark.paper.experiments import Variant
-from happycat.benchmark.paper.reports import Report
-from happycat.benchmark.paper.study import Setting, Study
+from happycat.benchmark.config import LoopConfig
+from happycat.benchmark.paper.experiments import EXPERIMENTS, Variant
 from happycat.benchmark.protocol import Protocol
-from happycat.benchmark.setup import Request
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
-from happycat.cli.flags import (
-    DATA,
-    PROTOCOL,
-    RUN,
-    BackboneOption,
-    DeviceOption,
-    DownloadOption,
-    FlavourOption,
-    OptionOption,
-    OrderOption,
-    PrecisionOption,
-    RootOption,
-    SizeOption,
-    WeightsOption,
-    backbone_config,
-    dataset_options,
-    given,
-    method_values,
-    values_of,
-)
+from happycat.cli.flags import DATA, PROTOCOL, RUN, values_of
 from happycat.cli.interruption import interruptible
+from happycat.cli.requests import request_values
+
+if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's help need not wait for it
+    from happycat.benchmark.paper.reports import Report
+    from happycat.benchmark.paper.study import Study
 
 
-@values_of({PROTOCOL: Protocol, RUN: LoopConfig}, methods=True)
+@values_of({PROTOCOL: Protocol, RUN: LoopConfig}, shared=request_values, methods=True)
 def paper(
-    name: Annotated[str, typer.Argument(help=f"the experiment: {', '.join(catalogue())} (see `happycat list`)")],
+    name: Annotated[str, typer.Argument(help=f"the experiment: {', '.join(EXPERIMENTS)} (see `happycat list`)")],
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,59 +52,55 @@ def paper(
     own_corruptions: Annotated[
         bool, typer.Option("--own-corruptions", help="make CIFAR-100's corruptions here instead of reading CIFAR-100-C")
     ] = False,
-    root: RootOption = None,
-    option: OptionOption = None,
-    download: DownloadOption = False,
-    class_order: OrderOption = None,
-    flavour: FlavourOption = "authors",
-    backbone: BackboneOption = None,
-    weights: WeightsOption = None,
-    image_size: SizeOption = None,
-    precision: PrecisionOption = None,
-    device: DeviceOption = "auto",
     **values: Any,
 ) -> None:
     """Run one of the paper's experiments: a table with the paper's numbers beside, and its figure.
 
     Runs that are there already are not repeated, whichever experiment made them; one that was interrupted goes on.
     """
-    experiments = catalogue(severity, own_corruptions)
-    if name not in experiments:
-        raise InputError(f"there is no experiment {name!r}; there are: {', '.join(experiments)}")
-    experiment = experiments[name]
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}")
+    from happycat.benchmark.paper.catalogue import report_of
+
     tokens = values.get("tokens") or out_folder / "tokens"
-    loop = {**given(values, LoopConfig), "tokens": tokens, "keep_tokens": True}
-    common = Request(
-        method_values=method_values(values),
-        flavour=flavour,
-        dataset="",
-        root=root,
-        dataset_options=dataset_options(option, download),
-        protocol_values=given(values, Protocol),
-        class_order=class_order,
-        backbone=backbone_config(backbone, weights, image_size, precision, device),
-        out=out_folder,
-        loop=LoopConfig(**loop),
-    )
-    settings = [Setting(replace(common, dataset=one)) for one in dataset or experiment.datasets]
-    first = common.loop.seed
-    study = Study(
-        partial(chosen_rows, experiment.variants, only),
-        {setting.data.name: setting for setting in settings},
-        range(first, first + seeds),
-        out_folder,
-        {setting.data.name: paper_dataset or setting.data.name for setting in settings},
-    )
-    for line in (f"{name}: {experiment.title}", *study.plan(jobs)):
+    study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, {**values, "tokens": tokens})
+    for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs)):
         print_line(line)
     if plan:
         return
     with interruptible("the same command goes on from here"):
         with Display() as display:
             study.carry_out(jobs, display)
-            made = experiment.report(study.results())
+            made = report_of(name, severity, own_corruptions)(study.results())
         deliver(made, results or out_folder / "results")
     put_away(tokens, keep=values.get("keep_tokens") is not False)
+
+
+def make_study(
+    name: str,
+    datasets: list[str] | None,
+    only: list[str] | None,
+    seeds: int,
+    folder: Path,
+    paper_dataset: str | None,
+    values: dict[str, Any],
+) -> Study:
+    """The runs of an experiment that the flags ask for; they share what is stored, which is kept until the end."""
+    from happycat.benchmark.paper.jobs import Setting
+    from happycat.benchmark.paper.study import Study
+    from happycat.benchmark.setup import Request
+
+    experiment = EXPERIMENTS[name]
+    asked = request_values(**{**values, "keep_tokens": True})
+    settings = [Setting(Request(dataset=one, out=folder, **asked)) for one in datasets or experiment.datasets]
+    first = asked["loop"].seed
+    return Study(
+        partial(chosen_rows, experiment.variants, only),
+        {setting.data.name: setting for setting in settings},
+        range(first, first + seeds),
+        folder,
+        {setting.data.name: paper_dataset or setting.data.name for setting in settings},
+    )
 
 
 def deliver(made: Report, folder: Path) -> None:
@@ -139,6 +115,8 @@ def deliver(made: Report, folder: Path) -> None:
 def put_away(tokens: Path, keep: bool) -> None:
     """Delete an experiment's tokens, or say that they are still there."""
     if not keep:
+        from happycat.backbone.store import delete_stores
+
         delete_stores(tokens)
     elif tokens.exists():
         size = sum(path.stat().st_size for path in tokens.rglob("*") if path.is_file()) / 1e9

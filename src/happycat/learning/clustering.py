@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.base.errors import InputError
+from happycat.base.progress import Advance, nobody
 
 
 def kmeans(features: Tensor, num_clusters: int, seed: int, restarts: int = 10) -> Tensor:
@@ -137,14 +138,18 @@ def pairing(features: Tensor, number: int, least: float = 0.01, most: float = 0.
     return lambda batch: mutual_neighbours(batch, min(number, len(batch) // 3))
 
 
-def silhouettes(features: Tensor, numbers: Sequence[int], seed: int = 0, restarts: int = 3) -> list[float]:
+def silhouettes(
+    features: Tensor, numbers: Sequence[int], seed: int = 0, restarts: int = 3, advance: Advance = nobody
+) -> list[float]:
     """The mean silhouette (Rousseeuw, 1987) of k-means on features (N, D), for each number of clusters."""
     if max(numbers, default=0) >= len(features):
         raise InputError(f"{len(features)} images are too few to estimate how many classes they form; give more")
     points = features.detach().cpu().numpy()
     scores = []
+    advance(0, total=len(numbers))
     with threadpool_limits(limits=1):
         for number in numbers:
             labels = KMeans(number, n_init=restarts, random_state=seed).fit(points).labels_
             scores.append(float(silhouette_score(points, labels)))
+            advance(1)
     return scores

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+from timm.optim import param_groups_weight_decay
+from timm.scheduler import CosineLRScheduler
 from torch import Tensor, nn
 
 from happycat.base.errors import HappycatError
@@ -34,11 +36,6 @@ class Schedule:
     floor: float
     momentum: float
     weight_decay: float
-
-    def rate_at(self, epoch: int) -> float:
-        """The learning rate of an epoch (from 0)."""
-        low = self.rate * self.floor
-        return low + (self.rate - low) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
 
 def total(terms: dict[str, Tensor]) -> Tensor:
@@ -88,9 +85,9 @@ class Training:
         `later` is how many epochs the phases to come will have.
         """
         self._begin_phase(modules, schedule)
+        rates = make_rates(self._optimizer, schedule)
         while self._epoch < schedule.epochs:
-            for group in self._optimizer.param_groups:
-                group["lr"] = schedule.rate_at(self._epoch)
+            rates.step(self._epoch)
             terms = self._one_epoch(batches(), loss)
             self._epoch += 1
             yield Epoch(self._before + self._epoch, self._before + schedule.epochs + later, terms)
@@ -193,11 +190,13 @@ def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.optim.Optimizer:
     """The optimiser over what is to be trained; biases and norms (vectors) do not decay."""
-    parameters = [p for module in modules.values() for p in module.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": schedule.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
+    groups = param_groups_weight_decay(nn.ModuleDict(modules), schedule.weight_decay)
     if schedule.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999))
     return torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum)
+
+
+def make_rates(optimizer: torch.optim.Optimizer, schedule: Schedule) -> CosineLRScheduler:
+    """The learning rates: `step(epoch)`, from 0, sets that epoch's, whatever the epoch before (torch's needs it)."""
+    # A single epoch has the full rate in any case; timm would warn of it.
+    return CosineLRScheduler(optimizer, max(2, schedule.epochs), lr_min=schedule.rate * schedule.floor)

@@ -1,27 +1,46 @@
-"""Methods of continual category discovery, one file each."""
+"""Methods of continual category discovery, one file each, imported when they are looked up: they need torch."""
 
-from happycat.methods.calm.method import Calm, CalmConfig
-from happycat.methods.frost import Frost, FrostConfig
-from happycat.methods.gm import GM, GMConfig
-from happycat.methods.happy import Happy, HappyConfig
-from happycat.methods.kmeans import KMeans, KMeansConfig
-from happycat.methods.metagcd import MetaGCD, MetaGCDConfig
-from happycat.methods.method import Method, MethodConfig
-from happycat.methods.simgcd import SimGCD, SimGCDConfig
-from happycat.methods.simgcd_lwf import SimGCDLwF, SimGCDLwFConfig
-from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
+from __future__ import annotations
 
-METHODS: dict[str, tuple[type[Method], type[MethodConfig]]] = {
-    "calm": (Calm, CalmConfig),
-    "happy": (Happy, HappyConfig),
-    "kmeans": (KMeans, KMeansConfig),
-    "vanilla_gcd": (VanillaGCD, VanillaGCDConfig),
-    "simgcd": (SimGCD, SimGCDConfig),
-    "simgcd_lwf": (SimGCDLwF, SimGCDLwFConfig),
-    "frost": (Frost, FrostConfig),
-    "gm": (GM, GMConfig),
-    "metagcd": (MetaGCD, MetaGCDConfig),
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from happycat.methods.method import Method, MethodConfig
+
+# The class of each method, as module:class; its hyperparameters are the class of that name with Config behind it.
+PLACES = {
+    "calm": "calm:Calm",
+    "happy": "happy:Happy",
+    "kmeans": "kmeans:KMeans",
+    "vanilla_gcd": "vanilla_gcd:VanillaGCD",
+    "simgcd": "simgcd:SimGCD",
+    "simgcd_lwf": "simgcd_lwf:SimGCDLwF",
+    "frost": "frost:Frost",
+    "gm": "gm:GM",
+    "metagcd": "metagcd:MetaGCD",
 }
-FLAVOURS = ("authors", "paper")
+FLAVOURS = ("authors", "paper")  # whose hyperparameters
+COUNTERS = ("known", "auto", "silhouette")  # who says how many new classes a stage has (`counting`)
 
-__all__ = ["FLAVOURS", "METHODS", "Method", "MethodConfig"]
+
+class Methods(Mapping[str, "tuple[type[Method], type[MethodConfig]]"]):
+    """The methods by name: a method's class and that of its hyperparameters."""
+
+    def __getitem__(self, name: str) -> tuple[type[Method], type[MethodConfig]]:
+        module, method = PLACES[name].split(":")
+        found = import_module(f"happycat.methods.{module}")
+        return getattr(found, method), getattr(found, f"{method}Config")
+
+    def __contains__(self, name: object) -> bool:
+        return name in PLACES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PLACES)
+
+    def __len__(self) -> int:
+        return len(PLACES)
+
+
+METHODS = Methods()

@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
+from happycat.base.progress import SILENT, Advance, Progress
 from happycat.learning.batches import Labelled, Unlabelled
 from happycat.learning.clustering import silhouettes
 from happycat.learning.training import Training
@@ -43,10 +44,12 @@ class ClassCounter(Protocol):
     def ready(self) -> bool:
         """Whether it knows the labelled classes, as far as it has to."""
 
-    def learn(self, generator: torch.Generator) -> None:
+    def learn(self, generator: torch.Generator, progress: Progress = SILENT) -> None:
         """After Stage-0: learn what it needs of the labelled images."""
 
-    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+    def count(
+        self, stage: int, unlabelled: Unlabelled, generator: torch.Generator, progress: Progress = SILENT
+    ) -> Count:
         """Before a stage: how many new classes it has."""
 
     def follow(self, stage: int, unlabelled: Unlabelled) -> None:
@@ -64,7 +67,7 @@ class Stateless:
 
     ready = True
 
-    def learn(self, generator: torch.Generator) -> None:
+    def learn(self, generator: torch.Generator, progress: Progress = SILENT) -> None:
         """Learn nothing."""
 
     def follow(self, stage: int, unlabelled: Unlabelled) -> None:
@@ -85,7 +88,9 @@ class KnownNumber(Stateless):
     def __init__(self, numbers: Sequence[int]):
         self.numbers = numbers
 
-    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+    def count(
+        self, stage: int, unlabelled: Unlabelled, generator: torch.Generator, progress: Progress = SILENT
+    ) -> Count:
         number = self.numbers[stage - 1]
         return Count(number, number, number, [], [])
 
@@ -101,7 +106,9 @@ class Silhouette(Stateless):
     def __init__(self, method: Method, most: int | None):
         self.method, self.most = method, most
 
-    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
+    def count(
+        self, stage: int, unlabelled: Unlabelled, generator: torch.Generator, progress: Progress = SILENT
+    ) -> Count:
         known = self.method.num_classes
         most = min(self.most or max(2, known // 2), len(unlabelled) - known - 1)
         if most < 1:
@@ -110,7 +117,7 @@ class Silhouette(Stateless):
                 f"give more images or the number of new classes"
             )
         features, numbers = normalize(self.method.features(unlabelled), dim=-1), list(range(1, most + 1))
-        scores = silhouettes(features, [known + number for number in numbers])
+        scores = silhouettes(features, [known + number for number in numbers], advance=_counting(stage, progress))
         number = numbers[int(np.argmax(scores))]
         return Count(number, number, number, numbers, scores)
 
@@ -123,8 +130,10 @@ class OwnEstimate(Stateless):
     def __init__(self, method: Calm, most: int | None):
         self.method, self.most = method, most
 
-    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
-        return self.method.count(unlabelled, generator, self.most)
+    def count(
+        self, stage: int, unlabelled: Unlabelled, generator: torch.Generator, progress: Progress = SILENT
+    ) -> Count:
+        return self.method.count(unlabelled, generator, self.most, _counting(stage, progress))
 
 
 class CalmEstimate:
@@ -139,12 +148,16 @@ class CalmEstimate:
     def ready(self) -> bool:
         return self.calm.num_classes > 0
 
-    def learn(self, generator: torch.Generator) -> None:
+    def learn(self, generator: torch.Generator, progress: Progress = SILENT) -> None:
         labelled = self.source.labelled_features(self.calm.random_views)
-        list(self.calm.fit(labelled, Training(generator)))
+        advance = progress.step("Stage-0: calibrating the count")
+        list(self.calm.fit(labelled, Training(generator), advance))
 
-    def count(self, stage: int, unlabelled: Unlabelled, generator: torch.Generator) -> Count:
-        return self.calm.count(self._features(stage), generator, self.most)
+    def count(
+        self, stage: int, unlabelled: Unlabelled, generator: torch.Generator, progress: Progress = SILENT
+    ) -> Count:
+        features = self._features(stage)
+        return self.calm.count(features, generator, self.most, _counting(stage, progress))
 
     def follow(self, stage: int, unlabelled: Unlabelled) -> None:
         predicted = self.method.predict_all(unlabelled).argmax(1)
@@ -160,7 +173,9 @@ class CalmEstimate:
         self.calm.load_state_dict(state)
 
 
-COUNTERS = ("known", "auto", "silhouette")
+def _counting(stage: int, progress: Progress) -> Advance:
+    """Begin to show how many of the numbers of a stage have been tried."""
+    return progress.step(f"Stage {stage}: counting")
 
 
 def make_counter(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import Checked, choice, setting
+from happycat.base.progress import Advance
 from happycat.learning.batches import Labelled, Unlabelled, Unseen
 from happycat.learning.heads import Projector
 from happycat.learning.memory import ClassMemory
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig(Checked):
-    """Hyperparameters that every method has: the batch size; and a constructor for each flavour."""
-
-    batch_size: int = setting(128, "batch size: images a batch", 2)
+    """Hyperparameters of a method, with a constructor for each flavour."""
 
     @classmethod
     def authors(cls) -> Self:
@@ -41,6 +40,7 @@ class MethodConfig(Checked):
 class TrainedConfig(MethodConfig):
     """Hyperparameters of all trained methods: gradient descent, the two contrastive losses, the projector."""
 
+    batch_size: int = setting(128, "batch size: images a batch", 2)
     base_epochs: int = setting(100, "epochs of Stage-0", 1)
     epochs: int = setting(30, "epochs of each later stage", 1)
     base_rate: float = setting(0.1, "learning rate of Stage-0", 0)
@@ -149,3 +149,10 @@ class Method(nn.Module):
     def features(self, unlabelled: Unlabelled) -> Tensor:
         """The tail's output (N, D) for the centre view of every image."""
         return torch.cat([self.tail(tokens) for tokens in unlabelled.views.centre()])
+
+
+class Calibrated(Protocol):
+    """A method with `calibrates`: its Stage-0 chooses values on held-out classes, which takes a while."""
+
+    def fit(self, labelled: Labelled, training: Training, advance: Advance) -> Iterator[Epoch]:
+        """Stage-0; `advance` is called with the steps of the calibration that are done, and with their total."""

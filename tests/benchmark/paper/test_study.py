@@ -11,11 +11,12 @@ import pytest
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.benchmark.paper import experiments
-from happycat.benchmark.paper.catalogue import catalogue
-from happycat.benchmark.paper.experiments import new_shares
+from happycat.benchmark.paper.catalogue import report_of
+from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
+from happycat.benchmark.paper.jobs import Setting
 from happycat.benchmark.paper.outputs import confidences
 from happycat.benchmark.paper.results import over_seeds
-from happycat.benchmark.paper.study import Setting, Study
+from happycat.benchmark.paper.study import Study, _longest
 from happycat.benchmark.record import Record
 from happycat.methods.happy import HappyConfig
 from tests.helpers.runs import QUICK, quick_request
@@ -27,7 +28,7 @@ def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
         folder, **{"loop": {"tokens": folder / "tokens", "keep_tokens": True}, "method_values": values, **changes}
     )
     setting = Setting(request)
-    return Study(catalogue()[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
+    return Study(EXPERIMENTS[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,16 @@ def test_the_plan_says_how_much_there_is_to_do(tmp_path):
     assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in third
 
 
+def test_methods_with_features_only_come_last_and_wait_for_tokens(tmp_path):
+    jobs = list(study("main", tmp_path).jobs())
+    assert [job.request.method for job in jobs[-2:]] == ["kmeans", "calm"]
+    assert not any(job.features_only for job in jobs[:-2])
+    (stores,) = _longest(jobs)  # the others take its tokens, or make features of them
+    assert not stores.features_only
+    assert stores.num_stages == 3
+    assert _longest(jobs[-2:]) == jobs[-2:]  # without it each extracts its own
+
+
 @pytest.mark.slow
 def test_several_runs_at_a_time_give_the_same_numbers(main, tmp_path):
     study("forgetting", tmp_path).carry_out(2, SILENT)
@@ -124,7 +135,7 @@ def test_several_runs_at_a_time_give_the_same_numbers(main, tmp_path):
 
 
 def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
-    report = catalogue()["main"].report(main.results())
+    report = report_of("main")(main.results())
     table = report.tables["main"]
     with open(table.write(tmp_path, "main")[1], newline="") as file:
         rows = {(row["method"], row["column"]): row for row in csv.DictReader(file)}
@@ -142,7 +153,7 @@ def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
 def test_an_experiment_runs_and_is_drawn(name, main, tmp_path):
     made = study(name, main.folder)
     made.carry_out(1, SILENT)
-    report = catalogue()[name].report(made.results())
+    report = report_of(name)(made.results())
     assert all(path.exists() for path in report.draw(tmp_path))
     for file, table in report.tables.items():
         assert all(path.exists() for path in table.write(tmp_path, file))

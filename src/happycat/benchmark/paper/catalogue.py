@@ -1,113 +1,33 @@
-"""Every table and figure of the paper by name: what is run, on which data sets, and what is made of it."""
+"""The report of each of the paper's experiments: its tables, with the paper's numbers beside ours, and its figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from happycat.benchmark.paper import experiments, outputs, reports
-from happycat.benchmark.paper.experiments import Variant
+from happycat.benchmark.paper import outputs, reports
 from happycat.benchmark.paper.reports import Report
 from happycat.benchmark.paper.results import Results
-from happycat.benchmark.protocol import Split
-from happycat.methods.happy import HappyConfig
-
-FOUR = ("cifar100", "imagenet100", "tiny_imagenet", "cub")
 
 
-class Experiment(NamedTuple):
-    """What it shows, the paper's data sets for it, its variants, and the report on its results."""
-
-    title: str
-    datasets: tuple[str, ...]
-    variants: Callable[[Split, HappyConfig], tuple[Variant, ...]]
-    report: Callable[[Results], Report]
-
-
-def catalogue(severity: int = 2, own_corruptions: bool = False) -> dict[str, Experiment]:
-    """All experiments; the arguments are those of `corruption`."""
-    return {
-        "main": Experiment(
-            "all methods, stage by stage",
-            FOUR,
-            experiments.main,
-            reports.stages_report("main", "Continual category discovery, stage by stage", lambda _: "tab:main-all"),
-        ),
-        "forgetting": Experiment(
-            "forgetting M_f and discovery M_d",
-            ("cifar100", "tiny_imagenet"),
-            experiments.forgetting,
-            reports.forgetting_report,
-        ),
-        "ten-stages": Experiment(
-            "ten stages instead of five",
-            ("cifar100", "tiny_imagenet"),
-            experiments.ten_stages,
-            reports.stages_report("ten-stages", "Ten stages", _ten_stage_table),
-        ),
-        "ablation": Experiment(
-            "Happy's parts switched on one after another",
-            ("cifar100", "cub"),
-            experiments.ablation,
-            reports.averages_report("ablation", "Ablation, averages over the stages", "tab:main-ablation"),
-        ),
-        "hardness": Experiment(
-            "with and without hardness, and its temperature",
-            FOUR,
-            experiments.hardness,
-            reports.hardness_report,
-        ),
-        "lambdas": Experiment(
-            "the three weights of the loss",
-            ("cifar100",),
-            experiments.lambdas,
-            reports.lambdas_report,
-        ),
-        "prior": Experiment(
-            "the true ratio of new images in the entropy term",
-            ("cifar100",),
-            experiments.prior,
-            reports.prior_report,
-        ),
-        "unknown-k": Experiment(
-            "the number of new classes estimated",
-            ("cifar100",),
-            experiments.unknown_k,
-            reports.unknown_k_report,
-        ),
-        "bias": Experiment(
-            "prediction bias and hardness bias",
-            ("cifar100", "cub"),
-            experiments.bias,
-            reports.bias_report,
-        ),
-        "confidence": Experiment(
-            "confidence in old and new classes",
-            ("cifar100",),
-            experiments.confidence,
-            outputs.confidence_report,
-        ),
-        "corruption": Experiment(
-            "15 shifted distributions",
-            ("cifar100",),
-            experiments.some_methods,
-            outputs.corruption_report(severity, own_corruptions),
-        ),
-        "fine-grained": Experiment(
-            "cars and aircraft",
-            ("cars", "aircraft"),
-            experiments.some_methods,
-            reports.averages_report(
-                "fine-grained", "Fine-grained data sets, averages over the stages", "tab:appendix-fine-grained"
-            ),
-        ),
-        "calm-ablation": Experiment(
-            "Calm's parts left out one at a time",
-            ("cifar100",),
-            experiments.calm_ablation,
-            reports.averages_report("calm-ablation", "Calm without its parts, averages over the stages"),
-        ),
+def report_of(name: str, severity: int = 2, own_corruptions: bool = False) -> Callable[[Results], Report]:
+    """What makes the report of that experiment; `severity` and `own_corruptions` are for `corruption`."""
+    stages, averages = reports.stages_report, reports.averages_report
+    made = {
+        "main": stages(name, "Continual category discovery, stage by stage", lambda _: "tab:main-all"),
+        "forgetting": reports.forgetting_report,
+        "ten-stages": stages(name, "Ten stages", _ten_stage_table),
+        "ablation": averages(name, "Ablation, averages over the stages", "tab:main-ablation"),
+        "hardness": reports.hardness_report,
+        "lambdas": reports.lambdas_report,
+        "prior": reports.prior_report,
+        "unknown-k": reports.unknown_k_report,
+        "bias": reports.bias_report,
+        "confidence": outputs.confidence_report,
+        "corruption": outputs.corruption_report(severity, own_corruptions),
+        "fine-grained": averages(name, "Fine-grained data sets, averages over the stages", "tab:appendix-fine-grained"),
+        "calm-ablation": averages(name, "Calm without its parts, averages over the stages"),
     }
+    return made[name]
 
 
 def _ten_stage_table(dataset: str) -> str:

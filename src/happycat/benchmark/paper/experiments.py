@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
-from happycat.benchmark.protocol import Split
-from happycat.methods.happy import HappyConfig
+if TYPE_CHECKING:  # a list of the experiments needs no torch
+    from happycat.benchmark.protocol import Split
+    from happycat.methods.happy import HappyConfig
 
 COMPARED = ("kmeans", "vanilla_gcd", "simgcd", "simgcd_lwf", "frost", "gm", "metagcd", "happy", "calm")
 NAMES = {
@@ -62,7 +65,7 @@ def unknown_k(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
         *(
             Variant(label=f"{NAMES[method]}, {text}", method=method, loop=loop, paper={"method": None})
             for method in ("happy", "calm")
-            for text, loop in (("our estimate", {"num_new": "auto"}), ("told", {}))
+            for text, loop in (("our estimate", {"num_new": "auto"}), ("K known", {}))
         ),
     )
 
@@ -183,3 +186,29 @@ def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
         *(Variant(label=label, method="calm", values=values) for label, values in parts.items()),
         *(Variant(label=label, method="calm", loop=loop) for label, loop in loops.items()),
     )
+
+
+class Experiment(NamedTuple):
+    """What it shows, the paper's data sets for it, and its variants."""
+
+    title: str
+    datasets: tuple[str, ...]
+    variants: Callable[[Split, HappyConfig], tuple[Variant, ...]]
+
+
+FOUR = ("cifar100", "imagenet100", "tiny_imagenet", "cub")
+EXPERIMENTS = {
+    "main": Experiment("all methods, stage by stage", FOUR, main),
+    "forgetting": Experiment("forgetting M_f and discovery M_d", ("cifar100", "tiny_imagenet"), forgetting),
+    "ten-stages": Experiment("ten stages instead of five", ("cifar100", "tiny_imagenet"), ten_stages),
+    "ablation": Experiment("Happy's parts switched on one after another", ("cifar100", "cub"), ablation),
+    "hardness": Experiment("with and without hardness, and its temperature", FOUR, hardness),
+    "lambdas": Experiment("the three weights of the loss", ("cifar100",), lambdas),
+    "prior": Experiment("the true ratio of new images in the entropy term", ("cifar100",), prior),
+    "unknown-k": Experiment("the number of new classes estimated", ("cifar100",), unknown_k),
+    "bias": Experiment("prediction bias and hardness bias", ("cifar100", "cub"), bias),
+    "confidence": Experiment("confidence in old and new classes", ("cifar100",), confidence),
+    "corruption": Experiment("15 shifted distributions", ("cifar100",), some_methods),
+    "fine-grained": Experiment("cars and aircraft", ("cars", "aircraft"), some_methods),
+    "calm-ablation": Experiment("Calm's parts left out one at a time", ("cifar100",), calm_ablation),
+}

@@ -14,9 +14,9 @@ from happycat.base.disk import read_json, write_json
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import SILENT, Progress
 from happycat.benchmark.loop import Loop
+from happycat.benchmark.paper.jobs import Job
 from happycat.benchmark.paper.reports import Report, series
 from happycat.benchmark.paper.results import Results, over_seeds
-from happycat.benchmark.paper.study import Job
 from happycat.benchmark.setup import prepare
 from happycat.images import datasets as images
 from happycat.images.corruptions import CORRUPTIONS, shifted

@@ -16,7 +16,7 @@ from happycat.benchmark.record import Record
 from happycat.report.tables import Cell
 
 if TYPE_CHECKING:
-    from happycat.benchmark.paper.study import Job
+    from happycat.benchmark.paper.jobs import Job
 
 Scores = list[dict]  # of the stages of one run, Stage-0 first
 

@@ -7,144 +7,23 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from happycat.backbone.config import Backbone, build
-from happycat.backbone.tail import Vectors
-from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress, duration
-from happycat.benchmark.data import StageData
 from happycat.benchmark.paper.experiments import Variant
+from happycat.benchmark.paper.jobs import Job, Setting
 from happycat.benchmark.paper.results import Results
 from happycat.benchmark.protocol import Split
-from happycat.benchmark.record import Record
-from happycat.benchmark.setup import (
-    Request,
-    check_start,
-    chosen_backbone,
-    configs,
-    method_config,
-    prepare,
-    pretraining_config,
-    run_metadata,
-    the_split,
-)
-from happycat.benchmark.speed import quick_rates
-from happycat.images import datasets as images
-from happycat.methods import METHODS, MethodConfig
-from happycat.methods.method import TrainedConfig
+from happycat.benchmark.setup import Request, prepare, pretraining_config
+from happycat.benchmark.speed import extraction_rate, training_rate
+from happycat.methods import METHODS
 from happycat.methods.parametric import ParametricConfig
 
 FIRST = {"parametric": "happy", "contrastive": "vanilla_gcd"}  # the method that trains Stage-0 for its family
-
-
-class Setting:
-    """What all runs on one data set have in common, loaded once."""
-
-    def __init__(self, request: Request):
-        self.request = request
-        self.data = images.load(request.dataset, request.root, **request.dataset_options)
-        self.backbone = chosen_backbone(request.backbone, self.data)
-        self.scratch = self.backbone.from_scratch
-        self._splits: dict[str, Split] = {}
-        self._parts: dict[int, Backbone] = {}
-
-    def split(self, protocol: dict) -> Split:
-        key = json.dumps(protocol, sort_keys=True)
-        if key not in self._splits:
-            self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
-        return self._splits[key]
-
-    def parts(self, seed: int) -> Backbone:
-        """Trunk and tail; those of a backbone from scratch depend on the seed."""
-        key = seed if self.scratch else 0
-        if key not in self._parts:
-            self._parts[key] = build(self.backbone, seed)
-        return self._parts[key]
-
-    def config(self, method: str, values: dict) -> MethodConfig:
-        return method_config(method, self.request.flavour, self.data, values)[1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One run: what it is called in the plan, and what to run."""
-
-    title: str
-    request: Request
-    setting: Setting
-
-    @property
-    def num_stages(self) -> int:
-        """How many stages it has when it is done, Stage-0 included."""
-        until = self.request.loop.until
-        return until + 1 if until is not None else len(self.split.stages) + 1
-
-    @property
-    def split(self) -> Split:
-        return self.setting.split(self.request.protocol_values)
-
-    @property
-    def config(self) -> MethodConfig:
-        return configs(self.request, self.setting.data, self.setting.scratch)[1]
-
-    def done(self) -> int:
-        """How many of its stages are on disk."""
-        return min(self.num_stages, len(Record(self.request.out).stage_scores()))
-
-    def finished(self) -> bool:
-        """Whether the run is there, whole and with the values asked for; another in its place is a mistake."""
-        request, folder = self.request, self.request.out
-        if not (folder / "run.json").exists() or self.done() < self.num_stages:
-            return False
-        setting, (trunk, _) = self.setting, self.setting.parts(request.loop.seed)
-        method_class, config, pretraining = configs(request, setting.data, setting.scratch)
-        start = Record(request.start) if request.start else None
-        if start:
-            config = check_start(
-                start, method_class, config, request.method_values, self.split, trunk, setting.backbone
-            )
-        asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
-        there = Record(folder).metadata()["numbers"]
-        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
-            raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
-        return True
-
-    def training_views(self) -> int:
-        """Views that are still to be trained on: two of each image and epoch."""
-        if not METHODS[self.request.method][0].trains:
-            return 0
-        config, total = self.config, 0
-        assert isinstance(config, TrainedConfig)  # what is trained has epochs
-        for stage in range(self.done(), self.num_stages):
-            if stage == 0 and self.request.start:
-                continue
-            served = self.split.stages[stage - 1]["images"] if stage else self.split.labelled
-            number = sum(map(len, served.values())) // config.batch_size * config.batch_size
-            total += 2 * number * (config.epochs if stage else config.base_epochs)
-        return total
-
-    def missing_views(self) -> int:
-        """Views whose tokens or features are not on disk yet."""
-        setting, request = self.setting, self.request
-        method_class, config, _ = configs(request, setting.data, setting.scratch)
-        backbone = setting.parts(request.loop.seed)
-        method = method_class(Vectors(backbone.tail.dim), config) if method_class.features_only else None
-        data = StageData(
-            images=setting.data,
-            split=self.split,
-            backbone=backbone,
-            scratch=setting.scratch,
-            random_views=method.random_views if method else None,
-            config=request.loop,
-            folder=request.out,
-            progress=SILENT,
-        )
-        return data.missing_views(self.num_stages)
 
 
 class Study:
@@ -225,15 +104,10 @@ class Study:
         return out
 
     def jobs(self) -> Iterator[Job]:
-        """All of them, each once, Stage-0 first."""
+        """All of them, each once: Stage-0 first, methods with features only last, which can make those of tokens."""
         yield from self.stage0.values()
-        seen = set()
-        for rows in self.runs.values():
-            for _, jobs in rows:
-                for job in jobs:
-                    if job.request.out not in seen:
-                        seen.add(job.request.out)
-                        yield job
+        once = {job.request.out: job for rows in self.runs.values() for _, jobs in rows for job in jobs}
+        yield from sorted(once.values(), key=lambda job: job.features_only)
 
     def plan(self, num_jobs: int) -> list[str]:
         """What will be done and how long that will take, in a few lines."""
@@ -244,14 +118,16 @@ class Study:
             mine = [job for job in left if job.setting is setting]
             if not mine:
                 continue
-            extraction, training = quick_rates(*setting.parts(mine[0].request.loop.seed))
+            trunk, tail = mine[0].parts
+            extraction = extraction_rate(trunk)
             views = 0 if setting.scratch else sum(job.missing_views() for job in _longest(mine))
-            steps = sum(job.training_views() for job in mine)
-            seconds += views / extraction + steps / training
-            lines.append(
-                f"{name}: {views:,} views to extract at {extraction:.1f} a second, "
-                f"{steps:,} to train on at {training:.0f} a second"
-            )
+            seconds += views / extraction
+            line = f"{name}: {views:,} views to extract at {extraction:.1f} a second"
+            if steps := sum(job.training_views() for job in mine):
+                training = training_rate(trunk, tail)
+                seconds += steps / training
+                line += f", {steps:,} to train on at {training:.0f} a second"
+            lines.append(line)
         if left:
             shared = f", {num_jobs} runs at a time" if num_jobs > 1 else ""
             untrained = len([job for job in left if not job.training_views()])
@@ -300,14 +176,17 @@ def run_one(request: Request, progress: Progress) -> None:
 
 
 def _longest(jobs: list[Job]) -> list[Job]:
-    """The longest job for each split and kind of what is stored: tokens, or features. Those jobs share it."""
+    """The longest job for each split that stores tokens; for a split without, that of each method with features only.
+
+    The others take what those store, features of tokens included.
+    """
     longest: dict[tuple[str, str], Job] = {}
-    for job in jobs:
-        method = METHODS[job.request.method][0]
-        key = (
-            json.dumps(job.request.protocol_values, sort_keys=True),
-            job.request.method if method.features_only else "",
-        )
+    for job in sorted(jobs, key=lambda job: job.features_only):
+        split = json.dumps(job.request.protocol_values, sort_keys=True)
+        tokens = longest.get((split, ""))
+        if job.features_only and tokens and tokens.num_stages >= job.num_stages:
+            continue
+        key = split, job.request.method if job.features_only else ""
         if key not in longest or job.num_stages > longest[key].num_stages:
             longest[key] = job
     return list(longest.values())

@@ -1,0 +1,145 @@
+"""The runs of an experiment: what those on one data set share, which stages are done, what is left to compute."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features
+from happycat.backbone.tail import Tail, Vectors
+from happycat.base.errors import InputError
+from happycat.base.progress import SILENT
+from happycat.benchmark.data import StageData
+from happycat.benchmark.protocol import Split
+from happycat.benchmark.record import Record
+from happycat.benchmark.setup import (
+    Request,
+    check_start,
+    chosen_backbone,
+    configs,
+    method_config,
+    run_metadata,
+    the_split,
+)
+from happycat.images import datasets as images
+from happycat.methods import METHODS
+from happycat.methods.method import MethodConfig, TrainedConfig
+
+
+class Setting:
+    """What all runs on one data set have in common, loaded once."""
+
+    def __init__(self, request: Request):
+        self.request = request
+        self.data = images.load(request.dataset, request.root, **request.dataset_options)
+        self.backbone = chosen_backbone(request.backbone, self.data)
+        self.scratch = self.backbone.from_scratch
+        self._splits: dict[str, Split] = {}
+        self._parts: dict[int, Backbone | FeatureBackbone] = {}
+
+    def split(self, protocol: dict) -> Split:
+        key = json.dumps(protocol, sort_keys=True)
+        if key not in self._splits:
+            self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
+        return self._splits[key]
+
+    def parts(self, seed: int, any_model: bool) -> Backbone | FeatureBackbone:
+        """Trunk and tail, loaded once; those of a backbone from scratch depend on the seed.
+
+        A model without a class token is refused, unless `any_model` will do.
+        """
+        key = seed if self.scratch else 0
+        there = self._parts.get(key)
+        if there is None or not (any_model or isinstance(there.tail, Tail)):
+            there = self._parts[key] = (build_for_features if any_model else build)(self.backbone, seed)
+        return there
+
+    def config(self, method: str, values: dict) -> MethodConfig:
+        return method_config(method, self.request.flavour, self.data, values)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run: what it is called in the plan, and what to run."""
+
+    title: str
+    request: Request
+    setting: Setting
+
+    @property
+    def num_stages(self) -> int:
+        """How many stages it has when it is done, Stage-0 included."""
+        until = self.request.loop.until
+        return until + 1 if until is not None else len(self.split.stages) + 1
+
+    @property
+    def split(self) -> Split:
+        return self.setting.split(self.request.protocol_values)
+
+    @property
+    def config(self) -> MethodConfig:
+        return configs(self.request, self.setting.data, self.setting.scratch)[1]
+
+    @property
+    def features_only(self) -> bool:
+        """Whether its method tunes nothing, and is served features."""
+        return METHODS[self.request.method][0].features_only
+
+    @property
+    def parts(self) -> Backbone | FeatureBackbone:
+        """Trunk and tail; for a method that needs features only, those of any timm model."""
+        any_model = self.features_only and not self.request.loop.tune_tail
+        return self.setting.parts(self.request.loop.seed, any_model)
+
+    def done(self) -> int:
+        """How many of its stages are on disk."""
+        return min(self.num_stages, len(Record(self.request.out).stage_scores()))
+
+    def finished(self) -> bool:
+        """Whether the run is there, whole and with the values asked for; another in its place is a mistake."""
+        request, folder = self.request, self.request.out
+        if not (folder / "run.json").exists() or self.done() < self.num_stages:
+            return False
+        setting, trunk = self.setting, self.parts.trunk
+        method_class, config, pretraining = configs(request, setting.data, setting.scratch)
+        start = Record(request.start) if request.start else None
+        if start:
+            config = check_start(
+                start, method_class, config, request.method_values, self.split, trunk, setting.backbone
+            )
+        asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
+        there = Record(folder).metadata()["numbers"]
+        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
+            raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
+        return True
+
+    def training_views(self) -> int:
+        """Views that are still to be trained on: two of each image and epoch."""
+        if not METHODS[self.request.method][0].trains:
+            return 0
+        config, total = self.config, 0
+        assert isinstance(config, TrainedConfig)  # what is trained has epochs
+        for stage in range(self.done(), self.num_stages):
+            if stage == 0 and self.request.start:
+                continue
+            served = self.split.stages[stage - 1]["images"] if stage else self.split.labelled
+            number = sum(map(len, served.values())) // config.batch_size * config.batch_size
+            total += 2 * number * (config.epochs if stage else config.base_epochs)
+        return total
+
+    def missing_views(self) -> int:
+        """Views whose tokens or features are not on disk yet."""
+        setting, request = self.setting, self.request
+        method_class, config, _ = configs(request, setting.data, setting.scratch)
+        method = method_class(Vectors(self.parts.tail.dim), config) if self.features_only else None
+        data = StageData(
+            images=setting.data,
+            split=self.split,
+            backbone=self.parts,
+            scratch=setting.scratch,
+            random_views=method.random_views if method else None,
+            config=request.loop,
+            folder=request.out,
+            progress=SILENT,
+        )
+        return data.missing_views(self.num_stages)
