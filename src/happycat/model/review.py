@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -20,9 +20,11 @@ from safetensors.numpy import load, save
 
 from happycat.base.disk import replacing
 from happycat.base.errors import HappycatError, InputError, StorageError
-from happycat.images.pictures import FilePictures, Pictures
 from happycat.model import file as model_file
-from happycat.model.results import Discovery
+
+if TYPE_CHECKING:  # a correction reads a review: it needs neither Pillow nor t-SNE
+    from happycat.images.pictures import Pictures
+    from happycat.model.results import Discovery
 
 FILE = "review.safetensors"
 
@@ -44,7 +46,8 @@ class Review:
     @classmethod
     def of(cls, found: Discovery, stage: int) -> Review:
         """The review of a discovery that was the model's `stage`."""
-        from happycat.model.map import map_places  # t-SNE is not needed where a review is only read
+        from happycat.images.pictures import FilePictures
+        from happycat.model.map import map_places
 
         points = found.points.cpu().float()
         return cls(
@@ -62,6 +65,8 @@ class Review:
     @property
     def pictures(self) -> Pictures | None:
         """The pictures, which may be gone meanwhile; None if they were no files."""
+        from happycat.images.pictures import FilePictures
+
         return None if self.root is None else FilePictures(self.root, self.keys)
 
     def write(self, folder: Path) -> str:
@@ -78,7 +83,7 @@ class Review:
         arrays: dict[str, np.ndarray] = {
             "points": self.points,
             "places": self.places.astype(np.float32),
-            "told": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
+            "metadata": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         }
         content = save(arrays)
         with replacing(folder / FILE) as temporary:
@@ -101,7 +106,7 @@ class Review:
             )
         try:
             arrays = load(content)
-            metadata = json.loads(arrays["told"].tobytes())
+            metadata = json.loads(arrays["metadata"].tobytes())
             if arrays["points"].dtype != np.float32:
                 raise ValueError(f"points of {arrays['points'].dtype}")
         except (SafetensorError, KeyError, ValueError) as error:
