@@ -60,9 +60,9 @@ class Group(NamedTuple):
     direction: Tensor
     cat: Happycat
 
-    def mixture(self) -> tuple[float, Penalty]:
-        """The temperature and the complexity penalty of the model's mixture."""
-        return float(self.cat.calm_.temperature), Penalty(*self.cat.calm_.penalty.tolist())
+    def penalty(self) -> Penalty:
+        """The complexity penalty of a component, as the model has learned it."""
+        return self.cat.calm_.number_model.penalty
 
 
 def fitted_direction(group: Group) -> float:
@@ -86,12 +86,12 @@ def silhouette(group: Group) -> float:
 
 def largest(group: Group) -> float:
     """The share of the largest part."""
-    return len(largest_part(group.images, *group.mixture())) / len(group.images)
+    return len(largest_part(group.images, group.penalty())) / len(group.images)
 
 
 def within_largest(group: Group) -> float:
     """The share of the images that are of the largest part, and more like it than like any other class."""
-    part = largest_part(group.images, *group.mixture())
+    part = largest_part(group.images, group.penalty())
     return nearer_share(part, group.others) * len(part) / len(group.images)
 
 
@@ -102,7 +102,7 @@ MEASURES: dict[str, Callable[[Group], float | None]] = {
     "share nearer to its class than to any other": lambda group: nearer_share(group.images, group.others),
     "share of the largest part": largest,
     "share nearer, within the largest part": within_largest,
-    "share nearer × largest part (separation)": lambda group: separation(group.images, group.others, *group.mixture()),
+    "share nearer × largest part (separation)": lambda group: separation(group.images, group.others, group.penalty()),
 }
 
 

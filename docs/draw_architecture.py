@@ -84,7 +84,7 @@ WAYS = (
             Step(1, "backbone/views.py", "cut views"),
             Step(2, "backbone/trunk.py", "frozen trunk"),
             Step(3, "backbone/extraction.py", "features"),
-            Step(3, "methods/calm/space.py", "whitened space"),
+            Step(3, "methods/calm/space.py", "discriminant space"),
             Step(4, "methods/calm/number.py", "how many new"),
             Step(5, "methods/calm/mixture.py", "mixture"),
             Step(6, "methods/calm/prediction.py", "predict, reject"),

@@ -40,7 +40,7 @@ def test_a_command_runs(command, folder, monkeypatch, capsys):
 @pytest.mark.parametrize("command", commands("text"))
 def test_a_command_that_needs_data_has_flags_that_exist(command):
     name, *words = shlex.split(command)[1:]
-    known = {flag for p in load_command(name).params for flag in (*p.opts, *p.secondary_opts)}
+    known = {flag for p in load_command(name, words).params for flag in (*p.opts, *p.secondary_opts)}
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 

@@ -98,7 +98,7 @@ def test_an_estimated_number_of_classes_is_scored_and_described(finished, tmp_pa
 
 
 AUTO = {"num_new": "auto", "most_new": 3}
-CALM = {"episodes": 1, "restarts": 1, "moves": 2}
+CALM = {"episodes": 1}
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def help_of(monkeypatch, capsys, *words: str) -> str:
         ["--version"],
         [],
         *([command, "--help"] for command in ("fit", "predict", "bench", "paper", "stages", "speed", "demo", "list")),
+        ["paper", "calm-check", "--help"],
     ],
 )
 def test_help_and_version_need_nothing_heavy(words):
@@ -75,6 +76,7 @@ def test_help_and_version_need_nothing_heavy(words):
         (["predict", "none.cat", "x.png"], "there is no model none.cat"),
         (["predict", __file__, "x.png", "--json", "--csv"], "--json and --csv"),
         (["export", "none.cat", "x.onnx"], "there is no model none.cat"),
+        (["paper", "calm-check", "none.npz"], "there is no file none.npz"),
     ],
 )
 def test_a_mistake_is_answered_before_anything_heavy_is_imported(words, message):
@@ -171,11 +173,11 @@ def test_the_help_of_a_method_shows_its_own_values(monkeypatch, capsys):
 def test_the_help_of_a_method_shows_its_own_default(monkeypatch, capsys):
     from happycat.methods import METHODS
 
-    defaults = {name: METHODS[name][1]().restarts for name in ("calm", "kmeans")}
+    defaults = {name: METHODS[name][1]().held_out_share for name in ("calm", "metagcd")}
     assert len({*defaults.values()}) == 2
     for name, default in defaults.items():
         section = help_of(monkeypatch, capsys, "bench", name).split(f"Values of {name}:\n")[1]
-        assert re.search(rf"--restarts [^[]*\[{default}\]", section), name
+        assert re.search(rf"--held-out-share [^[]*\[{default}\]", section), name
 
 
 def test_the_usual_backbone_is_the_estimators():

@@ -288,7 +288,7 @@ def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, st
 
 def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_after_five_batches):
     monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
-    monkeypatch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=1, restarts=1, moves=0))
+    monkeypatch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=1))
     words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     code, _, err = say(*words)
     assert code == 130

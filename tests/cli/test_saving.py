@@ -14,10 +14,9 @@ from safetensors.torch import save_file
 
 from happycat import Happycat
 from happycat.images.datasets import load
-from happycat.methods.calm.number import Penalty
 from tests.cli.test_research import folder_of_images, mistake, say  # noqa: F401
 
-QUICK = ("--episodes", 1, "--restarts", 1, "--moves", 2)
+QUICK = ("--episodes", 1)
 TRAINED = ("--base-epochs", 2, "--batch-size", 16, "--projector-hidden", 16, "--projector-out", 8)
 GLYPHS = ("glyphs", "--option", "num_classes=8", "--option", "per_class=20", "--base-classes", 4, "--stages", 2, *QUICK)
 DIGITS = ("digits", "--base-classes", 4, "--stages", 2, *QUICK, *TRAINED)
@@ -58,7 +57,7 @@ def test_a_run_becomes_a_model(say, tmp_path):  # noqa: F811
     assert [cat.registry_.learned_from(entry) for entry in cat.registry_] == [c["images"] for c in learned]
     assert cat.stage_ == 2
     assert 0 < cat.mean_cosine_ < 1
-    assert Penalty(*cat.calm_.penalty.tolist()).factor >= 1
+    assert cat.calm_.number_model.penalty.of(10) > 0
 
     code, out, err = say("name", "shop.cat", 5, "swan")
     assert code == 0, err

@@ -29,7 +29,6 @@ SMALL = {
     "inner_epochs": 1,
     "episodes": 1,
     "restarts": 1,
-    "moves": 2,
 }
 NUM_BASE, NUM_NEW, PER_CLASS = 3, 2, 8
 

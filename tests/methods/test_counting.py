@@ -9,7 +9,7 @@ from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.methods.calm.method import Calm, CalmConfig
-from happycat.methods.calm.number import NOTHING_NEW, most_new_classes
+from happycat.methods.calm.number import NOTHING_NEW
 from happycat.methods.counting import make_counter
 from happycat.methods.kmeans import KMeans, KMeansConfig
 from tests.helpers.contract import training
@@ -58,7 +58,7 @@ def test_a_known_number_is_the_stages(method):
 def test_the_silhouette_is_largest_for_the_true_number(method):
     counter = make_counter("silhouette", method, [], Source(), most=5)
     found = counter.count(1, STAGE, generator())
-    assert (found.number, found.numbers) == (2, [1, 2, 3, 4, 5])
+    assert (found.number, found.numbers, found.measure) == (2, [1, 2, 3, 4, 5], "silhouette")
 
 
 def test_too_few_images_for_a_silhouette(method):
@@ -89,10 +89,14 @@ def test_calm_counts_for_itself_and_has_no_second_memory():
     assert counter.count(1, STAGE, generator()) == calm.count(STAGE, generator())
 
 
-def test_the_most_new_classes():
-    assert most_new_classes(3, 100) == 10
-    assert most_new_classes(40, 100) == 40
-    assert most_new_classes(40, 30) == 29
-    assert most_new_classes(40, 100, limit=3) == 3
+def test_of_one_image_nothing_can_be_new():
     calm = Calm(Vectors(DIM), CalmConfig())
     assert calm.count(Unlabelled(VectorViews(torch.rand(1, 3, DIM))), generator()) == NOTHING_NEW
+
+
+def test_calm_may_find_more_new_classes_than_are_known():
+    calm = Calm(Vectors(DIM), CalmConfig())
+    list(calm.fit(Source().labelled_features(2), training()))
+    many = Unlabelled(features(3 * KNOWN))
+    assert calm.count(many, generator()).number == 2 * KNOWN
+    assert calm.count(many, generator(), 3).high == 3

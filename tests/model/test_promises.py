@@ -39,10 +39,10 @@ PICTURES = np.clip(SHADES[:, None, None] + np.random.default_rng(0).integers(-15
 
 @pytest.fixture(scope="module", autouse=True)
 def hardly_calibrated():
-    """One episode and few moves: what is promised here does not depend on how good a model is."""
+    """One episode: what is promised here does not depend on how good a model is."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (fitting, embedding):
-            patch.setattr(module, "CalmConfig", partial(CalmConfig, episodes=1, restarts=1, moves=2))
+            patch.setattr(module, "CalmConfig", partial(CalmConfig, episodes=1))
         yield
 
 
@@ -198,7 +198,7 @@ def test_embeddings_of_vectors_are_the_unit_vectors(fitted):
 
 def test_it_is_a_classifier_that_can_be_cross_validated():
     assert is_classifier(Happycat())
-    assert cross_val_score(Happycat(), X, Y, cv=2).mean() > 0.3
+    assert cross_val_score(Happycat(), *clouds(range(3), each=30, noise=0.03), cv=2).mean() > 0.8
 
 
 def test_the_random_state_is_a_number_and_none_is_zero(once):

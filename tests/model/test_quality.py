@@ -6,7 +6,7 @@ from happycat.methods.calm.number import Penalty
 from happycat.model import quality
 from happycat.model.quality import largest_part, nearer_share, separation, two_parts
 
-DIM, TAU, PENALTY = 64, 0.07, Penalty(12.0, 0.18, 1.5)
+DIM, PENALTY = 64, Penalty(1.0, 0.06)
 
 
 def cloud(n, axis, seed=0, spread=0.18):
@@ -25,7 +25,7 @@ OTHERS = torch.stack([cloud(50, axis, axis).mean(0) for axis in (5, 6, 7)])
 
 @pytest.mark.parametrize("n", [12, 40, 150])
 def test_separation_falls_as_others_are_mixed_in(n):
-    pure, some, half = (separation(mixed(n, share), OTHERS, TAU, PENALTY) for share in (0.0, 0.25, 0.5))
+    pure, some, half = (separation(mixed(n, share), OTHERS, PENALTY) for share in (0.0, 0.25, 0.5))
     assert pure > 0.9
     assert pure >= some >= half
     assert half < 0.6
@@ -35,7 +35,7 @@ def test_a_cosine_to_the_fitted_direction_is_flattered_by_few_images_and_separat
     """Of unrelated images, the fewer there are the nearer they are to their own mean."""
     unrelated = normalize(torch.randn(4, DIM, generator=torch.Generator().manual_seed(0)), dim=-1)
     assert (unrelated @ normalize(unrelated.mean(0), dim=0)).mean() > 0.4
-    assert separation(unrelated, OTHERS, TAU, PENALTY) < 0.6
+    assert separation(unrelated, OTHERS, PENALTY) < 0.6
 
 
 def test_images_that_are_nearer_to_another_class_count_against_it():
@@ -49,35 +49,42 @@ def test_images_that_are_nearer_to_another_class_count_against_it():
 
 
 def test_classes_that_nothing_can_be_said_of():
-    assert separation(cloud(1, 0), OTHERS, TAU, PENALTY) is None
-    assert separation(cloud(0, 0), OTHERS, TAU, PENALTY) is None
-    assert separation(cloud(2, 0, spread=0.05), OTHERS, TAU, PENALTY) == 1
-    assert separation(cloud(20, 0), OTHERS[:0], TAU, PENALTY) == 1  # the only class
+    assert separation(cloud(1, 0), OTHERS, PENALTY) is None
+    assert separation(cloud(0, 0), OTHERS, PENALTY) is None
+    assert separation(cloud(2, 0, spread=0.05), OTHERS, PENALTY) == 1
+    assert separation(cloud(20, 0), OTHERS[:0], PENALTY) == 1  # the only class
 
 
 def test_images_that_are_all_the_same_are_one_part():
     same = cloud(1, 0).expand(20, -1)
-    assert len(largest_part(same, TAU, PENALTY)) == 20
+    assert len(largest_part(same, PENALTY)) == 20
 
 
-def test_gain_of_two_parts_is_the_difference_of_log_likelihoods():
+def test_losses_of_two_parts_are_what_each_image_has_of_its_own_part_and_not_of_the_other():
     images = mixed(40, 0.4)
-    gain, second = two_parts(images, TAU)
-    halves = (images[:24].mean(0), images[24:].mean(0))
+    losses, second = two_parts(images)
     assert second.tolist() in ([False] * 24 + [True] * 16, [True] * 24 + [False] * 16)
-    one = normalize(images.mean(0), dim=0)
-    by_hand = 0.0
-    for image in images:
-        parts = [w * torch.exp(image @ normalize(c, dim=0) / TAU) for w, c in zip((0.6, 0.4), halves, strict=True)]
-        by_hand += float(torch.log(sum(parts)) - image @ one / TAU)
-    assert gain == pytest.approx(by_hand, rel=0.02)
+    for loss, own in zip(losses, (~second, second), strict=True):
+        by_hand = 0.0
+        for i in own.nonzero()[:, 0].tolist():
+            others = [j for j in own.nonzero()[:, 0].tolist() if j != i]
+            alike = images[i] @ normalize(images[others].mean(0), dim=0)
+            by_hand += float(alike - images[i] @ normalize(images[~own].mean(0), dim=0))
+        assert loss == pytest.approx(by_hand, abs=1e-3)
+
+
+def test_a_part_that_is_not_worth_its_penalty_leaves_the_class_whole():
+    images = mixed(40, 0.4)
+    weaker = min(two_parts(images)[0])
+    assert len(largest_part(images, PENALTY._replace(component=weaker + 0.01, image=0.0))) == 40
+    assert len(largest_part(images, PENALTY._replace(component=weaker - 0.01, image=0.0))) == 24
 
 
 def test_a_mixture_of_three_is_divided_further():
     three = torch.cat([cloud(60, 0), cloud(40, 1), cloud(40, 2)])
-    assert len(largest_part(three, TAU, PENALTY)) == 60
+    assert len(largest_part(three, PENALTY)) == 60
 
 
 def test_a_large_class_is_judged_by_some_of_its_images(monkeypatch):
     monkeypatch.setattr(quality, "MOST", 60)
-    assert separation(mixed(3000, 0.5), OTHERS, TAU, PENALTY) == pytest.approx(0.5, abs=0.05)
+    assert separation(mixed(3000, 0.5), OTHERS, PENALTY) == pytest.approx(0.5, abs=0.05)

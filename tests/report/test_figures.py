@@ -210,6 +210,16 @@ def test_what_does_not_fit_is_refused(tmp_path):
         lines([panel()], tmp_path / "file" / "figure")
 
 
+@pytest.mark.parametrize(
+    ("measure", "label", "values"),
+    [("probability", "probability (%)", [25.0, 75.0]), ("silhouette", "silhouette", [0.25, 0.75])],
+)
+def test_number_is_drawn_with_its_measure(measure, label, values):
+    shown = number_panel(Number(number=1, low=0, high=1, numbers=(0, 1), curve=(0.25, 0.75), measure=measure))
+    assert (shown.y_label, list(shown.series[0].values)) == (label, values)
+    assert (shown.best, shown.band) == (1, (0, 1))
+
+
 def test_axis_goes_to_the_end_of_the_shaded_interval(tmp_path):
     number = Number(number=5, low=4, high=14, numbers=tuple(range(10)), curve=(*range(6), 4.0, 3.0, 2.0, 1.0))
     svg = next(path for path in lines([number_panel(number)], tmp_path / "count") if path.suffix == ".svg").read_text()

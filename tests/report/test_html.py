@@ -190,6 +190,34 @@ def test_number_that_was_told():
     assert "complexity penalty" not in text
 
 
+@pytest.mark.parametrize(
+    ("measure", "title", "sentence"),
+    [
+        ({"measure": "probability"}, "Probability of each number (%)", "The estimate is the median"),
+        ({"measure": "silhouette"}, "Silhouette of each number", "The estimate is its highest point"),
+        ({}, "Score of each number", "less a complexity penalty for each class"),  # an earlier record
+    ],
+)
+def test_curve_of_the_number_is_called_what_it_is(measure, title, sentence):
+    record = {"number": 2, "low": 1, "high": 3, "numbers": [0, 1, 2, 3], "curve": [0.125, 0.25, 0.5, 0.125], **measure}
+    html = render(full_page(number=Number.of(record), runs=()))
+    text = re.sub(r"\s+", " ", Elements(html).text)
+    assert title in text
+    assert sentence in text
+    others = {"Probability of", "Silhouette of", "Score of"} - {title.split(" each")[0]}
+    assert not any(other in text for other in others)
+    share = "Probability at 2: 50.0" in html
+    assert share == (measure == {"measure": "probability"})
+
+
+def test_nothing_new_is_one_point():
+    record = {"number": 0, "low": 0, "high": 0, "numbers": [0], "curve": [1.0], "measure": "probability"}
+    page = Elements(render(full_page(number=Number.of(record), runs=())))
+    assert "No other number is nearly as plausible" in page.text
+    (best,) = [a for _, a in page.tags if a.get("class") == "best"]
+    assert 0 < float(best["cx"]) < 360
+
+
 def test_axis_of_the_number_goes_to_the_end_of_its_interval():
     number = Number(number=5, low=4, high=14, numbers=tuple(range(10)), curve=(*range(6), 4.0, 3.0, 2.0, 1.0))
     page = Elements(render(full_page(number=number, runs=())))

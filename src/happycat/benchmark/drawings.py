@@ -21,7 +21,7 @@ EXAMPLES = 10  # pictures that are shown of a discovered class
 def draw_run(record: Record, images: Images, title: str) -> Path:
     """Draw a finished run into its folder: `curves.png`, `discovered.png`, and both as `summary.png`.
 
-    Where the number of new classes was estimated, `count.png` shows the curve whose highest point it is.
+    Where the number of new classes was estimated, `count.png` shows the probability or the silhouette of each.
     """
     scores, classes = record.stage_scores(), discovered_classes(record, images)
     curves(scores, record.folder / "curves.png", title)

@@ -79,11 +79,13 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
 }
 TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+SUBCOMMANDS = {("paper", "calm-check"): "check:calm_check"}  # a first word that has arguments and flags of its own
 
 
 def load_command(name: str, words: Sequence[str] = ("--help",)) -> TyperCommand:
     """The command of that name; its module is imported now. Its flags may depend on the words that follow it."""
-    module, function = TABLE[name].place.split(":")
+    place = SUBCOMMANDS.get((name, words[0] if words else ""), TABLE[name].place)
+    module, function = place.split(":")
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     command = getattr(import_module(f"happycat.cli.{module}"), function)
     single.command(name, cls=SectionedCommand)(with_method_flags(command, words))
@@ -130,7 +132,12 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, words = super().resolve_command(ctx, args)
-        return name, load_command(name, words) if name in TABLE else command, words
+        if name not in TABLE:
+            return name, command, words
+        made = load_command(name, words)
+        if words and (name, words[0]) in SUBCOMMANDS:
+            return f"{name} {words[0]}", made, words[1:]
+        return name, made, words
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, entries in GROUPS.items():

@@ -11,7 +11,7 @@ import typer
 
 from happycat.base.errors import InputError
 from happycat.benchmark.config import LoopConfig
-from happycat.benchmark.paper.experiments import EXPERIMENTS, Variant
+from happycat.benchmark.paper.experiments import CHECK, EXPERIMENTS, Variant
 from happycat.benchmark.protocol import Protocol
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
@@ -26,7 +26,13 @@ if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's 
 
 @values_of({PROTOCOL: Protocol, RUN: LoopConfig}, shared=request_values, methods=True)
 def paper(
-    name: Annotated[str, typer.Argument(help=f"the experiment: {', '.join(EXPERIMENTS)} (see `happycat list`)")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"the experiment: {', '.join(EXPERIMENTS)} (see `happycat list`); or {CHECK}, which has arguments and "
+            f"flags of its own (see `happycat paper {CHECK} --help`)"
+        ),
+    ],
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,8 +64,10 @@ def paper(
 
     Runs that are there already are not repeated, whichever experiment made them; one that was interrupted goes on.
     """
+    if name == CHECK:
+        raise InputError(f"{CHECK} comes first, its flags after it: happycat paper {CHECK} …")
     if name not in EXPERIMENTS:
-        raise InputError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}")
+        raise InputError(f"there is no experiment {name!r}; there are: {', '.join([*EXPERIMENTS, CHECK])}")
     from happycat.benchmark.paper.catalogue import report_of
 
     tokens = values.get("tokens") or out_folder / "tokens"

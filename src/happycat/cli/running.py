@@ -18,7 +18,7 @@ from happycat.base.metrics import score_run
 from happycat.benchmark import drawings as report
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.loop import Loop
-from happycat.benchmark.paper.experiments import EXPERIMENTS
+from happycat.benchmark.paper.experiments import CHECK, CHECK_TITLE, EXPERIMENTS
 from happycat.benchmark.setup import Request, prepare
 from happycat.cli.display import Display, print_line, scores_table
 from happycat.cli.display import results as out
@@ -101,7 +101,10 @@ def lists() -> Iterator[Table]:
         ("Methods", [(name, _first_line(cls)) for name, (cls, _) in METHODS.items()]),
         ("Data sets", [(name, _first_line(sys.modules[load.__module__])) for name, load in DATASETS.items()]),
         ("Tested backbones", TESTED.items()),
-        ("The paper's experiments", [(name, experiment.title) for name, experiment in EXPERIMENTS.items()]),
+        (
+            "The paper's experiments",
+            [*((name, experiment.title) for name, experiment in EXPERIMENTS.items()), (CHECK, CHECK_TITLE)],
+        ),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
         for row in rows:

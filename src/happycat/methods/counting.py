@@ -119,7 +119,7 @@ class Silhouette(Stateless):
         features, numbers = normalize(self.method.features(unlabelled), dim=-1), list(range(1, most + 1))
         scores = silhouettes(features, [known + number for number in numbers], advance=_counting(stage, progress))
         number = numbers[int(np.argmax(scores))]
-        return Count(number, number, number, numbers, scores)
+        return Count(number, number, number, numbers, scores, "silhouette")
 
 
 class OwnEstimate(Stateless):

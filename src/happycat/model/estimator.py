@@ -252,7 +252,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def _state(self) -> State:
         return State(self.calm_, self.registry_, self.stage_, self.mean_cosine_, checked_seed(self.random_state))
 
-    # From what is given to points in the whitened space
+    # From what is given to points in the discriminant space
 
     def extractor(self) -> FeatureExtractor | None:
         """The feature extractor; None for vectors, which are features already."""
@@ -283,7 +283,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
             return embedded(extractor, source, progress, self.cache_dir)
 
     def rule(self) -> PredictionRule:
-        """The rule of prediction, over the classes as they are now; it takes points of the whitened space."""
+        """The rule of prediction, over the classes as they are now; it takes points of the discriminant space."""
         check_is_fitted(self, "registry_")
         return rule_of(self.registry_, self.calm_.softmax_temperature)
 

@@ -58,8 +58,9 @@ def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequenc
 def mean_cosine(calm: Calm) -> float:
     """The mean cosine of labelled images with the prototypes of their classes, from the radius that Calm has measured.
 
-    Images are unit points of d dimensions in the whitened space: with a class mean m, whose direction is the prototype,
-    the mean cosine is |m|. Tr(Σ) = 1 − |m|², and the radius is Tr(Σ)/d, averaged over the classes, under a root.
+    Images are unit points of d dimensions in the discriminant space: with a class mean m, whose direction is the
+    prototype, the mean cosine is |m|. Tr(Σ) = 1 − |m|², and the radius is Tr(Σ)/d, averaged over the classes, under a
+    root.
     """
     memory = calm.memory
     if memory.radius == 0 and memory.counts.max() > 1:

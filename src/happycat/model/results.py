@@ -44,7 +44,7 @@ class Discovery:
     assigned: list[Assignment]
     new: list[int]  # ids
     count: Count | None  # None: the number was given
-    points: Tensor  # (N, d): the images' centre views in the whitened space, which the assignments are made of
+    points: Tensor  # (N, d): the images' centre views in the discriminant space, which the assignments are made of
     pictures: Pictures
     skipped: list[Skipped] = field(default_factory=list)
     duplicates: int = 0

@@ -1,4 +1,4 @@
-"""The review file of a discovery: its images' points in the model's whitened space, kept beside the page.
+"""The review file of a discovery: its images' points in the model's discriminant space, kept beside the page.
 
 It lies in the discovery's folder, which belongs to the person and can be deleted at any time; the model never holds it.
 With it a page is drawn again after corrections, and images are counted again, without reading one or having the

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from happycat.methods.calm.number import Penalty
 from happycat.model.estimator import Happycat
 from happycat.model.quality import separation
 from happycat.model.registry import ClassEntry
@@ -37,8 +36,7 @@ class _Classes:
     def __init__(self, cat: Happycat, assigned: Sequence[Assignment], points: Tensor, stage: int):
         self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
         self.assigned, self.points = assigned, points
-        learned = cat.calm_.state_dict()
-        self.mixture = float(learned["temperature"]), Penalty(*learned["penalty"].tolist())
+        self.penalty = cat.calm_.number_model.penalty
         active = self.registry.active()
         self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
         place = {entry.id: i for i, entry in enumerate(self.entries)}
@@ -98,7 +96,7 @@ class _Classes:
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)
         parts = [images[nearest == row] for row in nearest.unique()]
         estimates = [
-            (len(part), value) for part in parts if (value := separation(part, others, *self.mixture)) is not None
+            (len(part), value) for part in parts if (value := separation(part, others, self.penalty)) is not None
         ]
         return sum(n * value for n, value in estimates) / sum(n for n, _ in estimates) if estimates else None
 

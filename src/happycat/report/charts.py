@@ -39,13 +39,17 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """The number of new classes: an estimate, the highest point of `curve` over `numbers`, or `given` by a person."""
+    """The number of new classes: an estimate, or `given` by a person.
+
+    `curve` is the `measure` of each of the `numbers`: "probability", "silhouette", or "score" in an earlier record.
+    """
 
     number: int
     low: int
     high: int
     numbers: tuple[int, ...] = ()
     curve: tuple[float, ...] = ()
+    measure: str = "score"
     given: bool = False
 
     @classmethod
@@ -53,8 +57,14 @@ class Number:
         """A recorded estimate as it is shown."""
         if count is None:
             return None
-        numbers, curve = tuple(count["numbers"]), tuple(count["curve"])
-        return cls(number=count["number"], low=count["low"], high=count["high"], numbers=numbers, curve=curve)
+        return cls(
+            number=count["number"],
+            low=count["low"],
+            high=count["high"],
+            numbers=tuple(count["numbers"]),
+            curve=tuple(count["curve"]),
+            measure=count.get("measure", "score"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +80,14 @@ class Run:
     confidence_new: tuple[float, ...] = ()
 
 
-def number_panel(number: Number, title: str = "Score of each number") -> Panel:
-    """The score of each number of new classes; the estimate is marked, its interval shaded."""
+def number_panel(number: Number, title: str | None = None) -> Panel:
+    """The probability or score of each number of new classes; the estimate is marked, its interval shaded."""
     band = None if number.given else (number.low, number.high)
-    line = Series("Score", number.curve)
-    return Panel(title, number.numbers, [line], "number of new classes", "score", band, number.number)
+    share = number.measure == "probability"
+    unit, name = " (%)" if share else "", number.measure.capitalize()
+    line = Series(name, [100 * value for value in number.curve] if share else number.curve)
+    title = title or f"{name} of each number{unit}"
+    return Panel(title, number.numbers, [line], "number of new classes", number.measure + unit, band, number.number)
 
 
 def accuracy_panel(scores: Sequence[Mapping[str, Any]], title: str = "Accuracy after each stage (%)") -> Panel:

@@ -23,7 +23,7 @@ from tests.helpers.runs import QUICK, quick_request
 
 
 def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
-    values = {**QUICK, "episodes": 1, "moves": 2}  # each method takes those that it has
+    values = {**QUICK, "episodes": 1}  # each method takes those that it has
     request = quick_request(
         folder, **{"loop": {"tokens": folder / "tokens", "keep_tokens": True}, "method_values": values, **changes}
     )

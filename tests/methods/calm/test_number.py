@@ -1,112 +1,128 @@
-"""How many new classes: the penalty of a component, the estimate and its interval."""
+"""How many new classes: which components are useful, the distribution of the number, and what it is learned from."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
-import torch
 
-from happycat.methods.calm.mixture import Mixture
-from happycat.methods.calm.number import Penalty, Step, count, follow, learn_penalty
-
-
-def steps_of(*gains_and_images) -> list[Step]:
-    """Steps of components that would all be missed by what they gained."""
-    losses = [gain for gain, _ in gains_and_images]
-    return [Step(gain, images, tuple(losses[: k + 1])) for k, (gain, images) in enumerate(gains_and_images)]
-
-
-CLASSES = steps_of((90, 30), (80, 30), (60, 30), (12, 25), (9, 20), (8, 18))
-
-
-def test_the_score_is_gain_less_penalty():
-    penalty = Penalty(10, 0.5, 1)
-    assert penalty.score(steps_of((90, 30), (20, 20))).tolist() == [0, 90 - 25, 90 - 25 + 20 - 20]
+from happycat.methods.calm.mixture import Component
+from happycat.methods.calm.number import (
+    NODES,
+    NUM_VALUES,
+    PATIENCE,
+    Episode,
+    NumberModel,
+    Penalty,
+    count,
+    follow,
+)
 
 
-def test_the_number_is_where_the_score_is_largest():
-    assert Penalty(10, 0.5, 1).number(CLASSES) == 3
-    assert Penalty(1, 0.01, 1).number(CLASSES) == 6
-    assert Penalty(100, 0.5, 1).number(CLASSES) == 0
+def growing(*losses: float, images: float = 20):
+    """Steps of components that lose so much, each the same whatever comes after it."""
+    components = [Component(images, loss) for loss in losses]
+    return [components[: k + 1] for k in range(len(components))]
 
 
-def test_a_late_class_is_found_behind_a_component_that_is_not_counted():
-    steps = steps_of((90, 30), (5, 30), (80, 30), (1, 30))
-    penalty = Penalty(10, 0.5, 1)
-    assert int(penalty.score(steps).argmax()) == 3
-    assert penalty.kept(steps) == [0, 1, 1, 2, 2]
-    assert penalty.number(steps) == 2
-    found = count(steps, penalty)
-    assert found.numbers == [0, 1, 2]
-    assert found.curve == [0, 65, 65 - 20 + 55]
+CLASSES = growing(9, 8, 7, 1.1, 0.9, 0.8, 0.7)
 
 
-def test_a_larger_penalty_is_the_low_end_and_a_smaller_one_the_high_end():
-    penalty = Penalty(10, 0.5, 3)
-    assert penalty.interval(CLASSES) == (penalty.number(CLASSES, 3), penalty.number(CLASSES, 1 / 3)) == (2, 6)
-    found = count(CLASSES, penalty)
-    assert (found.low, found.number, found.high) == (2, 3, 6)
-    assert found.numbers == [0, 1, 2, 3]  # none of the others would be missed
-    assert found.curve[3] == max(found.curve)
+def model(component=2.0, image=0.02, spread=0.1, error=0.1) -> NumberModel:
+    return NumberModel(np.array([[component, image, spread, error, 1.0]]))
 
 
-class Growing:
-    """A search whose components gain so much and have four images each."""
+def test_a_component_is_useful_if_it_is_worth_its_penalty():
+    penalty = Penalty(2, 0.05)
+    assert penalty.of(20) == 3
+    assert penalty.useful([Component(20, 3), Component(20, 2.9), Component(4, 2.2), Component(4, 2.1)]) == 2
 
-    num_old = 2
 
-    def __init__(self, gains):
-        self.gains = gains
+def test_the_distribution_is_what_its_equations_say():
+    probabilities = model(2.0, 0.02, 0.5, 0.2).probabilities(CLASSES)
+    weights = [math.exp(-z * z / 2) for z in NODES]
+    expected = np.zeros_like(probabilities)
+    for z, weight in zip(NODES, weights, strict=True):
+        scale = math.exp(0.5 * z)
+        estimate = max(sum(c.loss >= scale * (2 + 0.02 * c.images) for c in step) for step in CLASSES)
+        kernel = [math.exp(-((math.log((k + 0.5) / (estimate + 0.5)) / 0.2) ** 2) / 2) for k in range(len(expected))]
+        expected += weight / sum(weights) * np.array(kernel) / sum(kernel)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
+    assert probabilities.sum() == pytest.approx(1)
 
-    def growing(self, moves):
-        total = 0.0
-        for k, gain in enumerate([0.0, *self.gains]):
-            total += gain
-            number = self.num_old + k
-            counts = torch.full((number,), 4.0)
-            yield Mixture(torch.zeros(number, 3), torch.ones(number), torch.tensor([total]), counts)
 
-    def losses(self, mixture):
-        return torch.full((len(mixture.counts) - self.num_old,), 7.0)
+def test_the_most_useful_components_that_there_ever_are_together_count():
+    """Three classes; the fourth component divides the first, and both of its parts are of no use then."""
+    three = [Component(20, 9), Component(20, 8), Component(20, 7)]
+    divided = [Component(10, 0.5), Component(20, 8), Component(20, 7), Component(10, 0.5)]
+    assert model().probabilities([three[:1], three[:2], three, divided]).argmax() == 3
+
+
+def test_nothing_and_no_steps_are_zero():
+    assert model().probabilities(growing(0.3, 0.2)).argmax() == 0
+    assert model().probabilities([]).argmax() == 0
+
+
+def test_the_estimate_is_the_median_and_the_interval_holds_nine_tenths():
+    found = count(np.array([0.02, 0.2, 0.4, 0.2, 0.1, 0.08]), most=10)
+    assert (found.number, found.low, found.high) == (2, 1, 5)
+    assert found.numbers == [0, 1, 2, 3, 4, 5]
+    assert sum(found.curve) == pytest.approx(1)
+    assert found.measure == "probability"
+
+
+def test_perhaps_none_perhaps_one_is_said_as_such():
+    found = count(np.array([0.55, 0.4, 0.05]), most=10)
+    assert (found.number, found.low, found.high) == (0, 0, 1)
+    assert found.curve[:2] == pytest.approx([0.55, 0.4])
+
+
+def test_an_upper_bound_cuts_the_distribution_off():
+    found = count(np.array([0.1, 0.15, 0.35, 0.4]), most=2)
+    assert (found.number, found.high) == (2, 2)
+    assert sum(found.curve) == pytest.approx(1)
+    assert found.numbers[-1] == 2
 
 
 def test_steps_are_followed_up_to_the_most():
-    steps = follow(Growing([9.0, 5.0, 1.0, 1.0]), 0, most=3)
-    assert [(step.gain, step.images) for step in steps] == [(9, 4), (5, 4), (1, 4)]
-    assert [step.losses for step in steps] == [(7,), (7, 7), (7, 7, 7)]
+    assert len(follow(iter(CLASSES), 4)) == 4
+    assert len(follow(iter(CLASSES), 100)) == len(CLASSES)
 
 
-def test_growing_stops_when_nothing_gains_its_penalty_any_more():
-    steps = follow(Growing([50.0, 40.0, *[1.0] * 100]), 0, most=100, penalty=Penalty(5, 0, 2))
-    assert len(steps) == 2 + 5
+def test_growing_stops_when_no_more_components_are_useful():
+    many = growing(*[9] * 6, *[0.1] * 100)
+    assert len(follow(iter(many), 200, Penalty(2, 0))) == 6 + PATIENCE
+    more = growing(*[9] * 30, *[0.1] * 100)
+    assert len(follow(iter(more), 200, Penalty(2, 0))) == 30 + 10  # a third of what was useful
 
 
-def test_the_penalty_is_learned():
-    nothing = [steps_of((6, 3), (4, 3)), steps_of((3, 3), (9, 3))]  # most per component: 6
-    few = steps_of((30, 5), (25, 5), (8, 4), (7, 4))
-    many = steps_of((90, 50), (80, 50), (60, 50), (25, 40), (20, 30))
-    penalty = learn_penalty(nothing, [(2, few), (3, many)])
-    assert penalty.component == 6
-    assert (penalty.number(few), penalty.number(many)) == (2, 3)
-    assert penalty.factor == 1
-    assert all(penalty.number(steps) == 0 for steps in nothing)
+def test_a_distribution_is_learned_that_fits_what_was_held_out():
+    episodes = [Episode(growing(*[5 + k for k in range(n)], 0.4, 0.3, 0.3), n) for n in (3, 4, 5)]
+    episodes.append(Episode(growing(0.5, 0.4), 0))
+    learned = NumberModel.learned(episodes)
+    assert learned.values.shape == (NUM_VALUES, 5)
+    assert learned.values[:, 4].sum() == pytest.approx(1)
+    assert 0.5 < learned.penalty.of(20) < 5
+    for episode in episodes:
+        found = count(learned.probabilities(episode.steps), 100)
+        assert found.number == episode.number
+        assert found.low <= episode.number <= found.high
 
 
-def test_the_penalty_is_the_geometric_mean_of_the_near_optimal_ones():
-    # two classes of ten images; a component costs 5 and ten times what an image does, and anything from 6 to 100 fits
-    penalty = learn_penalty([steps_of((5, 1))], [(2, steps_of((100, 10), (100, 10), (6, 10)))])
-    assert penalty.of(Step(0, 10, ())) == pytest.approx((6 * 100) ** 0.5, rel=0.1)
+def test_the_interval_is_wide_where_held_out_classes_say_little():
+    clear = [Episode(growing(*[9] * n, 0.2, 0.2), n) for n in (4, 5, 6, 7, 8, 9)]
+    vague = [Episode(growing(*np.linspace(3, 0.3, 12).tolist()), n) for n in (3, 6, 9, 4, 8, 5)]
+
+    def width(episodes):
+        found = count(NumberModel.learned(episodes).probabilities(growing(*[9] * 5, *np.linspace(3, 0.3, 9))), 100)
+        return found.high - found.low
+
+    assert width(vague) > width(clear)
+    assert width(clear[:1]) > width(clear)
 
 
-def test_the_interval_widens_until_it_holds_most_truths():
-    episodes = [(3, steps_of((60, 10), (50, 10), (g, 10), (1, 10))) for g in (40, 30, 20, 9, 8)]
-    episodes += [(2, steps_of((60, 10), (50, 10), (24, 10), (1, 10)))] * 3
-    penalty = learn_penalty([], episodes)
-    assert penalty.factor > 1
-    inside = [penalty.interval(steps)[0] <= number <= penalty.interval(steps)[1] for number, steps in episodes]
-    assert sum(inside) / len(inside) >= 0.8
-
-
-@pytest.mark.parametrize("nothing", [[], [steps_of((5, 1))]])
-def test_without_an_episode_that_says_something_the_penalty_is_still_a_penalty(nothing):
-    steps = steps_of((40, 10), (2, 10))
-    assert learn_penalty(nothing, [(1, steps)]).number(steps) == 1
+def test_more_than_are_known_can_be_found():
+    found = count(NumberModel.learned([Episode(growing(9, 0.2), 1)]).probabilities(growing(*[9] * 40, 0.1)), 1000)
+    assert found.low > 15
+    assert found.low <= 40 <= found.high

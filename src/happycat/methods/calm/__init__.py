@@ -1,7 +1,8 @@
-"""Calm, happycat's own method: a frozen backbone, and classes as directions in a whitened space.
+"""Calm, happycat's own method: a frozen backbone, and classes as directions in a discriminant space.
 
-`space` is the whitened space, `mixture` finds new classes in it, `calibration` chooses every value on held-out classes,
-`number` estimates how many new classes there are, `method` puts them together.
+`space` is that space, `candidates` are groups of images that may be classes, `mixture` finds the new ones among them,
+`calibration` chooses every value on held-out classes, `number` estimates how many new classes there are, `method` puts
+them together.
 """
 
 from happycat.methods.calm.method import Calm, CalmConfig

@@ -1,13 +1,14 @@
 """Calibration on held-out classes: take the labels off some labelled classes, discover them, keep the best values.
 
-It chooses every value that Calm needs, from the labelled images alone: the whitened space's dimensions and shrinkage,
-the mixture's temperature, the complexity penalty of a component; by temperature scaling, the softmax temperature of the
-probabilities; and the rejection threshold.
+It chooses every value that Calm needs, from the labelled images alone: how much the space favours directions that tell
+classes apart, the mixture's temperature, the model of the number of classes; by temperature scaling, the softmax
+temperature of the probabilities; and the rejection threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,53 +19,57 @@ from torch.nn.functional import cross_entropy
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, nobody
 from happycat.learning.memory import class_means
-from happycat.methods.calm.mixture import Mixture, Search
-from happycat.methods.calm.number import Penalty, Step, follow, learn_penalty
-from happycat.methods.calm.space import Scatter, Space
+from happycat.methods.calm import number
+from happycat.methods.calm.mixture import Search
+from happycat.methods.calm.number import NumberModel, Step, follow
+from happycat.methods.calm.space import Directions, Scatter, Space
 
 VALIDATION_SHARE = 0.2  # of a class's images; none of them is served or labelled
-AGAIN = 0.05  # of a known class's images that are served without their labels
-GROWTH_MOVES = 3  # after each component more
-ENOUGH = 100  # served images of a class to compare values with; the penalty depends on their number and gets all
+AGAIN = 0.15  # of a known class's images that are served without their labels
+ENOUGH = 200  # images of a held-out class, at most
+MOST_HELD_OUT = 40  # classes of an episode
+MOST_AGAIN = 1000  # served images of known classes, at most
+SMALL = 20  # images of a class; how many classes there are of fewer is hard to say
+PART_WEIGHT = 0.25  # of an episode with a part of the images, in learning the model of the number
 
 
-class Episode(NamedTuple):
+class Episode:
     """Labelled images with some classes held out: labelled, served and validation images.
 
     The images of the held-out classes and a few of the others are served without labels, as in a stage. Class ids are
     renumbered: the classes still labelled first, then the held-out ones.
     """
 
-    scatter: Scatter
-    labelled: Tensor  # (n, D)
-    labels: Tensor
-    served: Tensor
-    classes: Tensor  # of the served images
-    validation: Tensor
-    truth: Tensor  # classes of the validation images
-    num_old: int
-    num_new: int
+    def __init__(
+        self,
+        known: tuple[Tensor, Tensor],  # features (n, V, D) and labels
+        served: tuple[Tensor, Tensor],  # points (n, D) and classes
+        validation: tuple[Tensor, Tensor],
+        more: Tensor,  # points of held-out classes among the validation images
+        num_new: int,
+    ):
+        features, self.labels = known
+        self.labelled, self.scatter = features.mean(1), Scatter(features, self.labels)
+        (self.served, self.classes), (self.validation, self.truth) = served, validation
+        self.more, self.num_old, self.num_new = more, int(self.labels.max()) + 1, num_new
+        self._directions: dict[tuple[int, float], Directions] = {}
 
-    def known(self, dimensions: int, shrinkage: float) -> tuple[Space, Tensor]:
+    def known(self, dimensions: int, shrinkage: float, exponent: float) -> tuple[Space, Tensor]:
         """The space of what is still labelled, and the directions (num_old, d) of its classes."""
+        if (key := (dimensions, shrinkage)) not in self._directions:
+            self._directions[key] = self.scatter.directions(dimensions, shrinkage)
         space = Space(len(self.scatter.mean))
-        space.set(*self.scatter.space(dimensions, shrinkage))
+        space.set(self.scatter.mean, self._directions[key].weighted(exponent))
         points = space(self.labelled)
         return space, class_means(points, self.labels, points[: self.num_old])[0]
 
 
-def scatter_of(features: Tensor, labels: Tensor) -> Scatter:
-    """The scatter matrices of labelled images, of all their views (N, V, D)."""
-    return Scatter(features.flatten(0, 1), labels.repeat_interleave(features.shape[1]))
-
-
-def enough(classes: Tensor) -> Tensor:
-    """The places (n,) of the images to compare values with: at most ENOUGH of a class, evenly spread."""
-    chosen = []
-    for c in classes.unique():
-        members = (classes == c).nonzero()[:, 0]
-        chosen.append(members[torch.linspace(0, len(members) - 1, min(ENOUGH, len(members))).long()])
-    return torch.cat(chosen).sort().values
+def _some(which: Tensor, most: int) -> Tensor:
+    """At most so many of the places that are True (N,), evenly spread."""
+    places = which.nonzero()[:, 0]
+    chosen = torch.zeros_like(which)
+    chosen[places[torch.linspace(0, len(places) - 1, min(most, len(places))).long()]] = True
+    return chosen
 
 
 def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torch.Generator) -> Episode:
@@ -76,17 +81,15 @@ def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torc
     chance[torch.stack([(labels == c).nonzero()[0, 0] for c in labels.unique()])] = 1  # no class loses all its images
     new = ids >= num_base - num_new
     held_back, known = chance < VALIDATION_SHARE, ~new & (chance >= VALIDATION_SHARE + AGAIN)
-    served = ~held_back & ~known
+    served = _some(~held_back & ~known & ~new, MOST_AGAIN)
+    for c in range(num_base - num_new, num_base):
+        served |= _some(~held_back & (ids == c), ENOUGH)
     points = features.mean(1)
     return Episode(
-        scatter=scatter_of(features[known], ids[known]),
-        labelled=points[known],
-        labels=ids[known],
-        served=points[served],
-        classes=ids[served],
-        validation=features[held_back][:, 0],
-        truth=ids[held_back],
-        num_old=num_base - num_new,
+        known=(features[known], ids[known]),
+        served=(points[served], ids[served]),
+        validation=(features[held_back][:, 0], ids[held_back]),
+        more=points[held_back & new],
         num_new=num_new,
     )
 
@@ -114,78 +117,73 @@ def rejection_threshold(cosines: Tensor) -> float:
 class Calibration:
     """Scores of values over episodes, and the values fitted to them.
 
-    `search(search, number)` fits a mixture with so many new components; all randomness comes from `seed`.
-
-    `advance` is called for each episode that `accuracy` or `penalty` is done with.
+    `advance` is called for each episode that `accuracy` or `number_model` is done with.
     """
 
-    def __init__(
-        self,
-        episodes: Sequence[Episode],
-        search: Callable[[Search, int], Mixture],
-        seed: int,
-        advance: Advance = nobody,
-    ):
-        self.episodes, self.search, self.seed, self.advance = episodes, search, seed, advance
+    def __init__(self, episodes: Sequence[Episode], dimensions: int, shrinkage: float, advance: Advance = nobody):
+        self.episodes, self.shrinkage, self.advance = episodes, shrinkage, advance
+        self.wanted_dimensions = dimensions
 
-    @property
-    def most_dimensions(self) -> int:
-        """The most dimensions that the space of an episode can have, by its number of images and of features."""
+    @cached_property
+    def dimensions(self) -> int:
+        """Those of the space, as far as the images of an episode have them."""
         one = self.episodes[0]
-        return min(one.labelled.shape[1], len(one.labelled) + len(one.served) + len(one.validation) - 1)
+        return max(1, min(self.wanted_dimensions, one.labelled.shape[1], len(one.labelled) - 1))
 
-    def accuracy(self, dimensions: int, shrinkage: float, temperature: float) -> float:
+    def accuracy(self, exponent: float, temperature: float) -> float:
         """The mean accuracy on the validation images."""
         total = 0.0
-        for i in range(len(self.episodes)):
-            total += self._accuracy(i, dimensions, shrinkage, temperature)
+        for episode in self.episodes:
+            total += self._accuracy(episode, exponent, temperature)
             self.advance(1)
         return total / len(self.episodes)
 
-    def _accuracy(self, i: int, dimensions: int, shrinkage: float, temperature: float) -> float:
+    def _accuracy(self, episode: Episode, exponent: float, temperature: float) -> float:
         """The accuracy on an episode's validation images; 0 if there are none."""
-        episode = self.episodes[i]
         if not len(episode.validation):
             return 0.0
-        space, old = episode.known(dimensions, shrinkage)
-        points = space(episode.served[enough(episode.classes)])
-        mixture = self.search(self._search(i, points, old, temperature), episode.num_new)
+        space, old = episode.known(self.dimensions, self.shrinkage, exponent)
+        mixture = Search(space(episode.served), old, temperature).best(episode.num_new)
         predicted = (space(episode.validation) @ mixture.centres.T).argmax(1)
         right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
         assert right is not None  # there are validation images
         return right
 
-    def penalty(self, dimensions: int, shrinkage: float, temperature: float) -> Penalty:
-        """The complexity penalty: learned with nothing held out, then with all and with half of the held-out images."""
-        nothing, held_out = [], []
-        for i, episode in enumerate(self.episodes):
-            space, old = episode.known(dimensions, shrinkage)
-            points, new = space(episode.served), episode.classes >= episode.num_old
-            place = torch.arange(len(points), device=points.device)
+    def number_model(self, exponent: float) -> NumberModel:
+        """Learned with nothing held out, then with all the images of held-out classes, half of them, a quarter, …
 
-            def steps(which: Tensor, most: int, i: int = i, points: Tensor = points, old: Tensor = old) -> list[Step]:
-                search = self._search(i, points[which], old, temperature)
-                return follow(search, GROWTH_MOVES, min(most, len(search.points) - 1))
+        New classes may be smaller than labelled ones; most will be about as large. The last part makes small ones.
+        """
+        seen = []
+        for episode in self.episodes:
+            space, old = episode.known(self.dimensions, self.shrinkage, exponent)
+            points = space(torch.cat([episode.served, episode.more]))  # as many of a class as were labelled
+            new = torch.ones(len(points), dtype=torch.bool, device=points.device)
+            new[: len(episode.served)] = episode.classes >= episode.num_old
+            place, each = torch.arange(len(points), device=points.device), float(new.sum()) / episode.num_new
+
+            def steps(which: Tensor, most: int, points: Tensor = points, old: Tensor = old) -> list[Step]:
+                return follow(Search(points[which], old, 1.0).growing(), most)
 
             if (~new).sum() > 1:
-                nothing.append(steps(~new, 4))
-            for every in (1, 2):
-                most = episode.num_new + max(4, episode.num_new // 2)
-                held_out.append((episode.num_new, steps(~new | (place % every == 0), most)))
+                seen.append(number.Episode(steps(~new, number.PATIENCE), 0))
+            most = 2 * episode.num_new + number.PATIENCE
+            for part in (1, 2, 4, 8):
+                weight = 1.0 if part == 1 else PART_WEIGHT
+                seen.append(number.Episode(steps(~new | (place % part == 0), most), episode.num_new, weight))
+                if each / part < SMALL and part > 1:
+                    break
             self.advance(1)
-        return learn_penalty(nothing, held_out)
+        return NumberModel.learned(seen)
 
-    def confidence(self, dimensions: int, shrinkage: float) -> Confidence:
+    def confidence(self, exponent: float) -> Confidence:
         """The softmax temperature and the rejection threshold, from the validation images of the known classes."""
         cosines: list[Tensor] = []
         truth: list[Tensor] = []
         for episode in self.episodes:
             known = episode.truth < episode.num_old
-            space, old = episode.known(dimensions, shrinkage)
+            space, old = episode.known(self.dimensions, self.shrinkage, exponent)
             cosines.append(space(episode.validation[known]) @ old.T)
             truth.append(episode.truth[known])
         every = torch.cat(cosines)
         return Confidence(fit_temperature(every, torch.cat(truth)), rejection_threshold(every))
-
-    def _search(self, i: int, points: Tensor, old: Tensor, temperature: float) -> Search:
-        return Search(points, old, temperature, torch.Generator().manual_seed(self.seed + i))

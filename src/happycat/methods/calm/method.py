@@ -1,9 +1,9 @@
-"""Calm: a von Mises–Fisher mixture in a whitened feature space, on a backbone that is not tuned.
+"""Calm: a von Mises–Fisher mixture in a discriminant space, on a backbone that is not tuned.
 
 Tuning on the labelled classes makes a backbone forget what new ones need. Calm tunes nothing. From the labelled
-images it learns a space (principal components, whitened by the within-class covariance) in which a class is one
-direction; a stage fits a mixture whose old directions stay and whose new ones are found. Every value that it needs is
-chosen on held-out classes: some labelled classes lose their labels and are discovered. No test image chooses anything.
+images it learns a space (probabilistic LDA) in which a class is one direction; a stage fits a mixture whose old
+directions stay and whose new ones are found. Every value that it needs is chosen on held-out classes: some labelled
+classes lose their labels and are discovered. No test image chooses anything.
 """
 
 from __future__ import annotations
@@ -22,45 +22,44 @@ from happycat.learning.batches import Labelled, Unlabelled, Unseen, draw_held_ou
 from happycat.learning.memory import class_means
 from happycat.learning.training import Epoch, Training
 from happycat.methods.calm.calibration import (
-    GROWTH_MOVES,
+    MOST_HELD_OUT,
     Calibration,
     fit_temperature,
     hold_out,
     rejection_threshold,
-    scatter_of,
 )
-from happycat.methods.calm.mixture import Mixture, Search
-from happycat.methods.calm.number import NOTHING_NEW, Count, Penalty, count, follow, most_new_classes
+from happycat.methods.calm.mixture import Search
+from happycat.methods.calm.number import NOTHING_NEW, NUM_VALUES, Count, NumberModel, count, follow
 from happycat.methods.calm.prediction import PredictionRule
-from happycat.methods.calm.space import Space
+from happycat.methods.calm.space import Scatter, Space
 from happycat.methods.method import Method, MethodConfig
 
+DIMENSIONS = 2 / 3  # of those that the features have
+ENOUGH_HELD_OUT = 20  # images, for a rejection threshold
 # The first is the usual one: taken if no other is better.
-SHARES = (2 / 3, 5 / 6, 1 / 2, 1 / 3)  # of the features' dimensions
-SHRINKAGES = (0.3, 0.1, 0.5)
-TEMPERATURES = (0.07, 0.05, 0.1)
+EXPONENTS = (0.25, 0.5, 0.0)
+TEMPERATURES = (0.03, 0.02, 0.05)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalmConfig(MethodConfig):
     """Hyperparameters of Calm; those that are None are chosen by calibration on held-out classes."""
 
-    dimensions: int | None = setting(None, "dimensions of the whitened space, at most [chosen on held-out classes]", 1)
-    shrinkage: float | None = setting(
-        None, "shrinkage of the within-class covariance towards a sphere [chosen on held-out classes]", 0, 1
+    dimensions: int | None = setting(None, "dimensions of the space, at most [two thirds of the features']", 1)
+    shrinkage: float = setting(0.3, "shrinkage of the within-class covariance towards a sphere", 0, 1)
+    exponent: float | None = setting(
+        None, "how much directions count that tell classes apart; 0: all the same [chosen on held-out classes]", 0
     )
     mixture_temperature: float | None = setting(
         None, "τ, temperature of the mixture [chosen on held-out classes]", 1e-6
     )
-    restarts: int = setting(2, "restarts of the mixture; the likeliest is taken", 1)
-    moves: int = setting(20, "moves of a component that are tried in each restart", 0)
     episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
     held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
 
 
 class Calm(Method):
-    """Classifies by cosines in a whitened feature space, where a class is one direction; discovers with a mixture."""
+    """Classifies by cosines in a discriminant space, where a class is one direction; discovers with a mixture."""
 
     family = "calm"
     trains = False
@@ -68,21 +67,21 @@ class Calm(Method):
     calibrates = True
 
     config: CalmConfig
-    shrinkage: Tensor  # of the space
+    exponent: Tensor  # of the directions' weights
     temperature: Tensor  # of the mixture
     softmax_temperature: Tensor  # of the probabilities
     rejection_threshold: Tensor  # cosine below which an image is of no known class
-    penalty: Tensor  # (3,) of a component (number.Penalty)
+    number_values: Tensor  # (M, 5) of the model of the number of classes (number.NumberModel)
 
     def __init__(self, tail: Tail | Vectors, config: CalmConfig):
         super().__init__(tail, config)
         self.space = Space(tail.dim)
-        self.register_buffer("shrinkage", torch.tensor(0.3))
-        self.register_buffer("temperature", torch.tensor(0.07))
+        self.register_buffer("exponent", torch.tensor(EXPONENTS[0]))
+        self.register_buffer("temperature", torch.tensor(TEMPERATURES[0]))
         self.register_buffer("softmax_temperature", torch.tensor(0.1))
         self.register_buffer("rejection_threshold", torch.tensor(-1.0))
-        self.register_buffer("penalty", torch.zeros(3))
-        self._calibrated: int | None = None  # the number of dimensions, from `calibrate` until `fit`
+        self.register_buffer("number_values", torch.zeros(NUM_VALUES, 5))
+        self._calibrated = False  # from `calibrate` until `fit`
 
     @property
     def random_views(self) -> int:
@@ -90,40 +89,46 @@ class Calm(Method):
 
     def calibrate(self, unseen: Unseen, generator: torch.Generator) -> None:
         features = normalize(unseen.features, dim=-1)
-        self._calibrated = self._choose(self._episodes(features, unseen.labels, generator, unseen.held_out))
+        self._choose(self._episodes(features, unseen.labels, generator, unseen.held_out))
+        self._calibrated = True
 
     def fit(self, labelled: Labelled, training: Training, advance: Advance = nobody) -> Iterator[Epoch]:
         """Stage-0: learn the labelled classes; `advance` is told how far the calibration is, and its total."""
         features, labels = self._views(labelled), labelled.labels
         calibration = self._episodes(features, labels, training.generator, advance=advance)
-        dimensions = self._calibrated or self._choose(calibration)
-        self._calibrated = None
-        sure = calibration.confidence(dimensions, float(self.shrinkage))
+        if not self._calibrated:
+            self._choose(calibration)
+        self._calibrated = False
+        sure = calibration.confidence(float(self.exponent))
         self._set("softmax_temperature", sure.softmax_temperature)
         self._set("rejection_threshold", sure.rejection_threshold)
-        self._learn(features, labels, dimensions)
+        self._learn(features, labels, calibration.dimensions)
         yield from ()
 
     def relearn(self, labelled: Labelled, held_out: Labelled | None = None) -> None:
         """Learn the labelled classes from these images, with the values that were chosen as they are.
 
-        Images that were held out before, if there are any, set the softmax temperature and the rejection threshold.
+        Images that were held out before, if there are any, set the softmax temperature and the rejection threshold;
+        a few of them can only lower the threshold, because they hardly show how much cosines vary.
         """
         if held_out is not None and len(held_out):
             cosines = self.space(self._views(held_out)[:, 0]) @ self.memory.prototypes.T
+            threshold, few = rejection_threshold(cosines), len(held_out) < ENOUGH_HELD_OUT
             self._set("softmax_temperature", fit_temperature(cosines, held_out.labels))
-            self._set("rejection_threshold", rejection_threshold(cosines))
+            self._set("rejection_threshold", min(threshold, float(self.rejection_threshold)) if few else threshold)
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
-        self.space.set(*scatter_of(features, labels).space(dimensions, float(self.shrinkage)))
+        scatter = Scatter(features, labels)
+        self.space.set(
+            scatter.mean, scatter.directions(dimensions, self.config.shrinkage).weighted(float(self.exponent))
+        )
         points = self.space(features.mean(1))
         self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
         self.memory.measure_radius(self.space(features[:, 0]), labels)
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
-        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), training.generator)
-        mixture = self._search(search, num_new)
+        mixture = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature)).best(num_new)
         counts = mixture.counts[self.num_classes :].round().long()
         self.memory.replace(mixture.centres, torch.cat([self.memory.counts, counts]))
         yield from ()
@@ -135,20 +140,24 @@ class Calm(Method):
         most: int | None = None,
         advance: Advance = nobody,
     ) -> Count:
-        """How many new classes there are among the images: from 0 to `most`, or to the usual upper bound.
+        """How many new classes there are among the images: from 0 on, to `most` if that is given.
 
-        `advance` is told of each number that was tried, and that bound as the total; all of it when the rest need not
-        be tried.
+        `advance` is told of each component that was tried, and how many can be; all of it when the rest need not be.
         """
-        most = most_new_classes(self.num_classes, len(unlabelled), most)
+        most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature), generator)
-        penalty = Penalty(*self.penalty.tolist())
+        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature))
+        model = self.number_model
         advance(0, total=most)
-        steps = follow(search, GROWTH_MOVES, most, penalty, advance)
+        steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
-        return count(steps, penalty)
+        return count(model.probabilities(steps), most)
+
+    @property
+    def number_model(self) -> NumberModel:
+        """The calibrated model of the number of classes."""
+        return NumberModel(self.number_values.double().cpu().numpy())
 
     def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
         """Take the new classes that another method found among the images, up to `num_classes` in all."""
@@ -173,16 +182,13 @@ class Calm(Method):
         return self.rule()(self.space(normalize(self.tail(tokens), dim=-1))).probabilities
 
     def points(self, unlabelled: Unlabelled) -> Tensor:
-        """The images in the whitened space, (N, d), each the mean of its views."""
+        """The images in the space, (N, d), each the mean of its views."""
         return self.space(self._views(unlabelled).mean(1))
 
     @torch.no_grad()
     def _views(self, unlabelled: Unlabelled) -> Tensor:
         """Unit features (N, V, D) of the centre view and of some random ones."""
         return normalize(unlabelled.views.every(self.tail, self.config.averaged_views), dim=-1)
-
-    def _search(self, search: Search, num_new: int) -> Mixture:
-        return search.best(num_new, self.config.restarts, self.config.moves)
 
     def _episodes(
         self,
@@ -195,26 +201,26 @@ class Calm(Method):
         """Episodes in which these classes are held out, or others each time."""
         episodes = []
         for _ in range(self.config.episodes):
-            drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)
+            drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)[:MOST_HELD_OUT]
             episodes.append(hold_out(features, labels, drawn if held_out is None else held_out, generator))
-        return Calibration(episodes, self._search, int(torch.randint(2**31, (), generator=generator)), advance)
+        dimensions = self.config.dimensions or round(DIMENSIONS * features.shape[2])
+        return Calibration(episodes, dimensions, self.config.shrinkage, advance)
 
-    def _choose(self, calibration: Calibration) -> int:
-        """Set the values with which held-out classes are discovered best; the number of dimensions is returned."""
-        config, most = self.config, calibration.most_dimensions
-        wanted = [config.dimensions] if config.dimensions else [round(most * share) for share in SHARES]
-        dimensions = list(dict.fromkeys(max(1, min(number, most)) for number in wanted))
-        shrinkages = SHRINKAGES if config.shrinkage is None else (config.shrinkage,)
+    def _choose(self, calibration: Calibration) -> None:
+        """Set the values with which held-out classes are discovered best."""
+        config = self.config
+        exponents = EXPONENTS if config.exponent is None else (config.exponent,)
         temperatures = TEMPERATURES if config.mixture_temperature is None else (config.mixture_temperature,)
-        candidates = len(dimensions) + len(shrinkages) + len(temperatures)
-        calibration.advance(0, total=(candidates + 1) * len(calibration.episodes))  # the penalty takes them once more
-        dimension = max(dimensions, key=lambda d: calibration.accuracy(d, shrinkages[0], temperatures[0]))
-        shrinkage = max(shrinkages, key=lambda s: calibration.accuracy(dimension, s, temperatures[0]))
-        temperature = max(temperatures, key=lambda t: calibration.accuracy(dimension, shrinkage, t))
-        self._set("shrinkage", shrinkage)
+        candidates = len(exponents) + len(temperatures)
+        calibration.advance(
+            0, total=(candidates + 1) * len(calibration.episodes)
+        )  # the number's model takes them once more
+        exponent = max(exponents, key=lambda e: calibration.accuracy(e, temperatures[0]))
+        temperature = max(temperatures, key=lambda t: calibration.accuracy(exponent, t))
+        self._set("exponent", exponent)
         self._set("temperature", temperature)
-        self._set("penalty", calibration.penalty(dimension, shrinkage, temperature))
-        return dimension
+        values = calibration.number_model(exponent).values
+        self.number_values = torch.from_numpy(values).to(self.memory.prototypes)
 
-    def _set(self, name: str, value: float | Penalty) -> None:
+    def _set(self, name: str, value: float) -> None:
         setattr(self, name, torch.tensor(value, dtype=torch.float32, device=self.memory.counts.device))

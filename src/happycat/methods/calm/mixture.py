@@ -1,7 +1,11 @@
-"""A von Mises–Fisher mixture with fixed components: the known ones stay, the new ones are found by EM.
+"""A von Mises–Fisher mixture with fixed components: the known ones stay, the new ones are selected and fitted by EM.
 
 Points and centres are unit vectors; with the temperature τ shared by all components (a concentration of 1/τ), the
-log-density of a point x is log Σ_k π_k exp(x·c_k/τ), up to a constant.
+log-density of a point x is log Σ_k π_k exp(x·c_k/τ), up to a constant. All old components have the same share π, and
+all new ones: else an old class that takes a new one's images would be given more of them for it.
+
+The new components start where groups of images, the candidates, explain most: added one by one, then each is
+exchanged for a better one as long as there is one (facility location). Nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -13,152 +17,166 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-CANDIDATES = 6  # points that are tried for a new centre
+from happycat.methods.calm.candidates import FEW_POINTS, Candidates, Points
+
 ROUNDS = 60  # of EM at most
-MOVE_ROUNDS = 15  # of EM before a move is accepted or rejected
-GROWTH_ROUNDS = 4  # of EM before two ways to grow are compared
-TOLERANCE = 1e-5  # of the mean log-density
+SELECTIONS = 3  # at most, each with the shares that EM found before
+SWEEPS = 10  # of exchanges at most
+TOLERANCE = 1e-5  # of the mean log-density, and of what an exchange gains
 
 
 class Mixture(NamedTuple):
-    """Centres (K, d), the known ones first; shares π (K,); each point's log-density (N,); points explained (K,)."""
+    """Centres (K, d), the known ones first; shares π (K,); the mean log-density; images explained by each (K,)."""
 
     centres: Tensor
     shares: Tensor
-    log_density: Tensor
+    score: float
     counts: Tensor
 
-    @property
-    def score(self) -> float:
-        """The mean log-density."""
-        return float(self.log_density.mean())
+
+class Component(NamedTuple):
+    """A selected group: how many images are nearest to it, and the sum of cosines that they lose without it."""
+
+    images: float
+    loss: float
 
 
 class Search:
-    """Fits the new components of a mixture to points (N, d) by EM; the old ones (K_old, d) stay fixed."""
+    """Finds new components of a mixture beside the old ones (K_old, d) in unit points (N, d)."""
 
-    def __init__(self, points: Tensor, old: Tensor, temperature: float, generator: torch.Generator):
-        self.points, self.old, self.temperature, self.generator = points, old, temperature, generator
-        self.to_old = points @ old.T / temperature
-        self.nearest_old = (points @ old.T).amax(1)
+    def __init__(self, points: Tensor, old: Tensor, temperature: float):
+        self.points, self.old, self.temperature = Points(points), old, temperature
+        self.to_old = self.points.means @ old.T
+        self.candidates = Candidates(self.points)
+        self.cosines = self.candidates.cosines(self.points)
 
     @property
     def num_old(self) -> int:
         return len(self.old)
 
-    def best(self, num_new: int, restarts: int, moves: int) -> Mixture:
-        """The best mixture found with `num_new` components besides the old ones.
-
-        EM alone ends where it began to: two classes under one centre, or one under two. After each restart,
-        `moves` times a component is taken out and set down where the points are explained worst.
-        """
+    def best(self, num_new: int) -> Mixture:
+        """The likeliest mixture found with `num_new` components besides the old ones."""
         number = self.num_old + num_new
-        shares = torch.full((number,), 1 / number, device=self.points.device)
+        shares = torch.full((number,), 1 / number).to(self.old)
+        best: Mixture | None = None
+        for _ in range(SELECTIONS if num_new else 1):
+            chosen = self._selection(num_new, best.shares if best else shares).chosen
+            mixture = self.maximise(self.candidates.directions[chosen], best.shares if best else shares)
+            if best and mixture.score <= best.score + TOLERANCE:
+                break
+            best = mixture
+        assert best is not None
+        return best
 
-        def restarted() -> Iterator[Mixture]:
-            for _ in range(restarts):
-                mixture = self.maximise(self.seeded(self.old[:0], num_new), shares)
-                for _ in range(moves if num_new else 0):
-                    mixture = self.moved(mixture)
-                yield mixture
-
-        return max(restarted(), key=lambda mixture: mixture.score)
-
-    def growing(self, moves: int) -> Iterator[Mixture]:
-        """Mixtures with 0, 1, 2, … new components, each grown from the one before and improved by a few moves."""
-        shares = torch.full((self.num_old,), 1 / self.num_old, device=self.points.device)
-        mixture = self.maximise(self.old[:0], shares)
-        while True:
-            yield mixture
-            mixture = self.grown(mixture)
-            for _ in range(moves):
-                mixture = self.moved(mixture)
+    def growing(self) -> Iterator[list[Component]]:
+        """The selected components when there are 1, 2, 3, … of them; the old ones count as they are."""
+        selection = Selection(self.to_old.amax(1), self.cosines, self.points.sizes)
+        while len(selection.order) < min(len(self.points), selection.cosines.shape[1]):
+            weaker = selection.add()
+            for place in weaker:
+                selection.exchange(place)
+            yield selection.components()
 
     def maximise(self, found: Tensor, shares: Tensor, rounds: int = ROUNDS) -> Mixture:
-        """EM from these new centres (K_new, d) and the shares (K,) of all; the old centres stay.
-
-        A share has the prior of one point: π_k = (n_k + 1) / (N + K).
-        """
-        before = -torch.inf
+        """EM from these new centres (K_new, d) and the shares (K,) of all; the old centres stay."""
+        before, sizes = -torch.inf, self.points.sizes
         for _ in range(rounds):
-            logits = torch.cat([self.to_old, self.points @ found.T / self.temperature], 1) + shares.log()
+            logits = torch.cat([self.to_old, self.points.means @ found.T], 1) / self.temperature + shares.log()
             log_density = logits.logsumexp(1)
-            responsibility = (logits - log_density[:, None]).exp()
+            responsibility = (logits - log_density[:, None]).exp() * sizes[:, None]
             counts = responsibility.sum(0)
-            found = normalize(responsibility[:, self.num_old :].T @ self.points, dim=-1)
-            shares = (counts + 1) / (len(self.points) + len(counts))
-            score = float(log_density.mean())
+            found = normalize(responsibility[:, self.num_old :].T @ self.points.means, dim=-1)
+            shares = self._shares(counts)
+            score = float(log_density @ sizes / sizes.sum())
             if score - before < TOLERANCE:
                 break
             before = score
-        return Mixture(torch.cat([self.old, found]), shares, log_density, counts)
+        return Mixture(torch.cat([self.old, found]), shares, score, counts)
 
-    def seeded(self, found: Tensor, number: int) -> Tensor:
-        """The new centres and `number` points more, each the best of a few drawn by their distance to any centre."""
-        near = torch.cat([self.nearest_old[:, None], self.points @ found.T], 1).amax(1)
+    def _shares(self, counts: Tensor) -> Tensor:
+        """The shares (K,) for so many images (K,), all old ones alike and all new ones; with the prior of one image."""
+        old, new = counts[: self.num_old] + 1, counts[self.num_old :] + 1
+        every = torch.cat([old.mean().expand(len(old)), new.sum().div(max(1, len(new))).expand(len(new))])
+        return every / every.sum()
+
+    def _selection(self, number: int, shares: Tensor) -> Selection:
+        """So many of the candidates, given the components' shares."""
+        offset = shares.log() * self.temperature
+        base = (self.to_old + offset[: self.num_old]).amax(1)
+        selection = Selection(base, self.cosines + offset[-1], self.points.sizes)
         for _ in range(number):
-            drawn = self._far_points(near)
-            nearer = torch.maximum(near[:, None], self.points @ drawn.T)
-            best = nearer.sum(0).argmax()
-            found, near = torch.cat([found, drawn[best][None]]), nearer[:, best]
-        return found
-
-    def moved(self, mixture: Mixture) -> Mixture:
-        """The mixture with one of the new components put elsewhere, if that explains the points better."""
-        found, number = mixture.centres[self.num_old :], len(mixture.centres)
-        weak = torch.rand((), generator=self.generator) < 0.5  # half of the moves take one that explains little
-        chances = 1 / (mixture.counts[self.num_old :].cpu() + 1) if weak else torch.ones(len(found))
-        gone = int(torch.multinomial(chances, 1, generator=self.generator))
-        share = mixture.shares[self.num_old + gone]
-        shares = torch.cat([_without(mixture.shares, self.num_old + gone), share.clamp_min(1 / number)[None]])
-        trial = self.maximise(self.seeded(_without(found, gone), 1), shares / shares.sum(), MOVE_ROUNDS)
-        return self._converged(trial) if trial.score > mixture.score + TOLERANCE else mixture
-
-    def grown(self, mixture: Mixture) -> Mixture:
-        """The mixture with one component more: one of the points, or one of the new components split in two."""
-        trials = [self.maximise(*way, GROWTH_ROUNDS) for way in (*self._additions(mixture), *self._splits(mixture))]
-        trials.sort(key=lambda trial: trial.score)
-        return max((self._converged(trial) for trial in trials[-2:]), key=lambda trial: trial.score)
-
-    def losses(self, mixture: Mixture) -> Tensor:
-        """What the log-likelihood loses if a new component is taken out and nothing else changes, (K_new,)."""
-        share = self._logits(mixture).softmax(1)[:, self.num_old :]
-        return -torch.log1p(-share.clamp_max(1 - 1e-6)).sum(0)
-
-    def _logits(self, mixture: Mixture) -> Tensor:
-        """log π_k + x·c_k/τ, (N, K)."""
-        to_found = self.points @ mixture.centres[self.num_old :].T / self.temperature
-        return torch.cat([self.to_old, to_found], 1) + mixture.shares.log()
-
-    def _converged(self, trial: Mixture) -> Mixture:
-        return self.maximise(trial.centres[self.num_old :], trial.shares)
-
-    def _additions(self, mixture: Mixture) -> Iterator[tuple[Tensor, Tensor]]:
-        """New centres and shares with a point for one component more."""
-        found, share = mixture.centres[self.num_old :], 1 / (len(mixture.centres) + 1)
-        shares = torch.cat([mixture.shares * (1 - share), mixture.shares.new_tensor([share])])
-        for point in self._far_points((self.points @ mixture.centres.T).amax(1)):
-            yield torch.cat([found, point[None]]), shares
-
-    def _splits(self, mixture: Mixture) -> Iterator[tuple[Tensor, Tensor]]:
-        """New centres and shares with a component split along the direction in which its points vary most."""
-        found, shares = mixture.centres[self.num_old :], mixture.shares
-        for j, weight in enumerate(self._logits(mixture).softmax(1).T[self.num_old :]):
-            rest = weight.sqrt()[:, None] * (self.points - weight @ self.points / weight.sum())
-            direction = torch.randn(self.points.shape[1], generator=self.generator).to(rest)
-            for _ in range(8):  # of the power iteration
-                direction = normalize(rest.T @ (rest @ direction), dim=0)
-            step = (rest @ direction).norm() / weight.sum().sqrt() * direction
-            two = normalize(torch.stack([found[j] + step, found[j] - step]), dim=-1)
-            half = shares[self.num_old + j].expand(2) / 2
-            yield torch.cat([_without(found, j), two]), torch.cat([_without(shares, self.num_old + j), half])
-
-    def _far_points(self, near: Tensor) -> Tensor:
-        """A few of the points, drawn by how far they are from where their nearest centre is."""
-        chances = (1 - near).clamp_min(1e-9).cpu()
-        drawn = torch.multinomial(chances, min(CANDIDATES, len(self.points)), generator=self.generator)
-        return self.points[drawn.to(self.points.device)]
+            selection.add()
+        for _ in range(SWEEPS):
+            if not sum(selection.exchange(place) for place in range(number)):
+                break
+        return selection
 
 
-def _without(rows: Tensor, place: int) -> Tensor:
-    return torch.cat([rows[:place], rows[place + 1 :]])
+class Selection:
+    """Facility location: candidates that are chosen so that each point has a component with a large cosine.
+
+    `base` (n,) is what points have without any, `cosines` (n, M) with each candidate; `sizes` (n,) are their images.
+    What a candidate gains only falls when others are chosen: of many, those that gain nothing at first are left out.
+    Few begin with the single points (`Candidates`), so that there is one for each.
+    """
+
+    def __init__(self, base: Tensor, cosines: Tensor, sizes: Tensor):
+        self.base, self.cosines, self.sizes = base, cosines, sizes
+        self.few = len(base) <= FEW_POINTS
+        self.places = torch.arange(cosines.shape[1], device=base.device)
+        if not self.few:
+            gaining = (self._gains(base) > 0).nonzero()[:, 0]
+            self.places = gaining if len(gaining) else self.places
+            self.cosines = cosines[:, self.places]
+        self.order: list[int] = []
+        self._update()
+
+    @property
+    def chosen(self) -> list[int]:
+        """The candidates that are chosen."""
+        return self.places[self.order].tolist()
+
+    def add(self) -> list[int]:
+        """Choose the candidate that gains most; returns the places of all that lost points to it."""
+        nearest = self.nearest
+        gains = self._gains(self.top)
+        best = int(gains.argmax())
+        if gains[best] <= 0:  # none explains anything better: of few, the point that is explained worst, or any other
+            worst = -self.top if self.few else gains
+            worst[[c for c in self.order if c < len(worst)]] = -torch.inf
+            best = int(worst.argmax())
+        self.order.append(best)
+        self._update()
+        taken = nearest[(self.nearest == len(self.order)) & (nearest > 0)]
+        return (taken.unique() - 1).tolist()
+
+    def exchange(self, place: int) -> bool:
+        """Exchange a chosen candidate for the one that gains most in its place; says whether there is a better one."""
+        without = torch.where(self.nearest == place + 1, self.second, self.top)
+        gains = self._gains(without)
+        best, now = int(gains.argmax()), self.order[place]
+        if gains[best] <= gains[now] + TOLERANCE * float(self.sizes.sum()):
+            return False
+        self.order[place] = best
+        self._update()
+        return True
+
+    def components(self) -> list[Component]:
+        images = torch.zeros(len(self.order) + 1).to(self.top).index_add(0, self.nearest, self.sizes)
+        lost = (self.top - self.second) * self.sizes
+        losses = torch.zeros(len(self.order) + 1).to(self.top).index_add(0, self.nearest, lost)
+        return [Component(*pair) for pair in zip(images[1:].tolist(), losses[1:].tolist(), strict=True)]
+
+    def _gains(self, have: Tensor) -> Tensor:
+        """What each candidate adds to the sum over images of their largest cosines, (M,)."""
+        return self.sizes @ (self.cosines - have[:, None]).clamp_min_(0)
+
+    def _update(self) -> None:
+        """Each point's largest and second largest cosine, and whose the largest is: 0 the base's, or a place + 1."""
+        every = torch.cat([self.base[:, None], self.cosines[:, self.order]], 1)
+        if every.shape[1] == 1:
+            self.top, self.second = self.base, torch.full_like(self.base, -1)
+            self.nearest = torch.zeros_like(self.base, dtype=torch.long)
+        else:
+            top, place = every.topk(2, 1)
+            self.top, self.second, self.nearest = top[:, 0], top[:, 1], place[:, 0]

@@ -1,143 +1,171 @@
-"""How many new classes there are: the penalised likelihood of a mixture that grows one component at a time.
+"""How many new classes there are: which components are useful, and a calibrated distribution of the number.
 
-With k components besides the old ones, a mixture explains the images of a stage with the log-likelihood L(k). A
-component that is a class gains much; one that follows a few odd images, or a variety within a class, gains less. So
-each pays a complexity penalty, and the estimate is the k with the largest penalised likelihood
+New components are added one by one. Without one of them its n images lose a sum l of (leave-one-out) cosines. A class
+is missed much; what follows a few odd images has few of them, a variety within a class loses little. So a component is
+useful if it is worth its complexity penalty,
 
-    V(k) = L(k) − L(0) − Σ_{i≤k} (a + b n_i),        n_i: images per new component, with i of them,
+    l ≥ a + b n,
 
-less those of the k components whose removal would cost less likelihood than their penalty. (A search that goes up by
-one component at a time follows odd images now and then before it finds the last class.)
+and the estimate k̂ is the most useful components that there ever are together. How far it may be off is seen on
+held-out classes. With the penalty uncertain by a factor exp(s z), z ~ N(0, 1), and an error e of the number,
 
-What odd images gain does not depend on how many images a class has, what a variety gains grows with them: hence the
-two parts. Both are learned on held-out classes: a where nothing is held out, b where something is.
+    P(K | a, b, s, e) = Σ_z p(z) P(K | k̂(z)),        P(K | k̂) ∝ exp(−½ (log((K + ½) / (k̂ + ½)) / e)²)
+
+Held-out classes do not say exactly which a, b, s and e are right, and new classes may differ from them. So none is
+chosen: each counts by how likely it makes the numbers of held-out classes (and 0 where none was), to a small power.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from happycat.base.progress import Advance, nobody
-from happycat.methods.calm.mixture import Search
+from happycat.methods.calm.mixture import Component
 
-PATIENCE = 5  # components more, at least, that are tried after the best number
-NEARLY = 0.1  # of the held-out classes: an error larger by so many is as good as the least
-COVERED = 0.8  # of the episodes whose number lies within the interval
-FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
+PATIENCE = 5  # components more, at least, that are tried after the last useful one
+COVERED = 0.9  # probability of the interval
+POWER = 0.2  # of the likelihood: episodes share their classes, and new classes are not like them
+NODES = np.linspace(-2, 2, 9)  # z
+COMPONENTS = np.geomspace(0.2, 4, 9)  # values of a, b, s and e
+IMAGES = (0.0, 0.01, 0.02, 0.04, 0.07, 0.11, 0.15)
+SPREADS = (0.1, 0.25, 0.5)
+ERRORS = (0.1, 0.2, 0.35)
+NUM_VALUES = len(COMPONENTS) * len(IMAGES) * len(SPREADS) * len(ERRORS)
+
+Step = Sequence[Component]  # the components when there are so many of them
 
 
-class Step(NamedTuple):
-    """The log-likelihood gained by the k-th component; with k of them: images each, and the loss if one is removed."""
+class Episode(NamedTuple):
+    """The steps of an episode, how many classes were held out in it, and how much it counts."""
 
-    gain: float
-    images: float
-    losses: tuple[float, ...]
+    steps: Sequence[Step]
+    number: int
+    weight: float = 1.0
 
 
 class Penalty(NamedTuple):
-    """The complexity penalty of a component, a + b n. The interval is what 1/factor and factor times it would give."""
+    """The complexity penalty a + b n of a component of n images."""
 
     component: float
     image: float
-    factor: float
 
-    def of(self, step: Step, scale: float = 1.0) -> float:
-        return scale * (self.component + self.image * step.images)
+    def of(self, images: float) -> float:
+        return self.component + self.image * images
 
-    def score(self, steps: Sequence[Step], scale: float = 1.0) -> np.ndarray:
-        """The penalised likelihoods V(0), V(1), …, at `scale` times the penalty."""
-        return np.cumsum([0.0, *(step.gain - self.of(step, scale) for step in steps)])
-
-    def kept(self, steps: Sequence[Step], scale: float = 1.0) -> list[int]:
-        """How many of 0, 1, … components are kept: their removal would cost more likelihood than their penalty."""
-        return [0, *(sum(loss >= self.of(step, scale) for loss in step.losses) for step in steps)]
-
-    def number(self, steps: Sequence[Step], scale: float = 1.0) -> int:
-        return self.kept(steps, scale)[int(self.score(steps, scale).argmax())]
-
-    def interval(self, steps: Sequence[Step]) -> tuple[int, int]:
-        return self.number(steps, self.factor), self.number(steps, 1 / self.factor)
+    def useful(self, step: Step) -> int:
+        """How many of the components are worth their penalty."""
+        return sum(one.loss >= self.of(one.images) for one in step)
 
 
 class Count(NamedTuple):
-    """An estimate, its interval, and the curve whose highest point it is: `curve[i]` for `numbers[i]` classes."""
+    """An estimate, its interval, and the curve behind it: `curve[i]` for `numbers[i]` classes.
+
+    The curve is a `measure` of each number: its probability, or its silhouette.
+    """
 
     number: int
     low: int
     high: int
     numbers: list[int]
     curve: list[float]
+    measure: str = "probability"
 
 
-NOTHING_NEW = Count(0, 0, 0, [0], [0.0])
+NOTHING_NEW = Count(0, 0, 0, [0], [1.0])
 
 
-def most_new_classes(num_known: int, num_images: int, limit: int | None = None) -> int:
-    """The most new classes to look for: `limit`, or as many as are known and at least ten; fewer than images."""
-    return min(limit or max(10, num_known), num_images - 1)
+class NumberModel:
+    """The distribution of the number of classes; `values` (M, 5) are a, b, s and e, and how much these count."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = np.asarray(values, dtype=np.float64)
+
+    @classmethod
+    def learned(cls, episodes: Sequence[Episode]) -> NumberModel:
+        """The model of the numbers of classes that were held out."""
+        grid = np.array(list(product(COMPONENTS, IMAGES, SPREADS, ERRORS)))
+        model = cls(np.concatenate([grid, np.ones((len(grid), 1))], 1))
+        likelihood = np.zeros(len(grid))
+        for episode in episodes:
+            likelihood += episode.weight * np.log(model.each(episode.steps, episode.number)[:, episode.number] + 1e-6)
+        model.values[:, 4] = np.exp(POWER * (likelihood - likelihood.max()))
+        model.values[:, 4] /= model.values[:, 4].sum()
+        return model
+
+    @property
+    def penalty(self) -> Penalty:
+        """The mean of the penalties."""
+        component, image = self.values[:, 4] @ self.values[:, :2] / self.values[:, 4].sum()
+        return Penalty(float(component), float(image))
+
+    @property
+    def least(self) -> Penalty:
+        """A penalty so small that hardly anything that may be a class is not worth it."""
+        component, image = self.penalty
+        return Penalty(component / 3, image / 3)
+
+    def probabilities(self, steps: Sequence[Step]) -> np.ndarray:
+        """The probability of 0, 1, 2, … new classes, given the steps."""
+        weights = self.values[:, 4] / self.values[:, 4].sum()
+        return weights @ self.each(steps)
+
+    def each(self, steps: Sequence[Step], at_least: int = 0) -> np.ndarray:
+        """The distributions (M, L) with each of the values, over 0…L−1 with `at_least` among them."""
+        images, losses = _arrays(steps)
+        penalties, which = np.unique(self.values[:, :2], axis=0, return_inverse=True)
+        spreads, spread = np.unique(self.values[:, 2], return_inverse=True)
+        scales = np.exp(np.outer(spreads, NODES))
+        numbers = np.zeros((len(penalties), *scales.shape), int)
+        for i, (component, image) in enumerate(penalties):
+            worth = losses / (component + image * images)
+            numbers[i] = [[(worth >= scale).sum(1).max(initial=0) for scale in row] for row in scales]
+        most = max(int(numbers.max(initial=0)), at_least)
+        kernels = {error: _kernel(most, error) for error in np.unique(self.values[:, 3])}
+        weights = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+        chosen = numbers[which.ravel(), spread]  # (M, Z)
+        return np.stack([weights @ kernels[error][row] for error, row in zip(self.values[:, 3], chosen, strict=True)])
 
 
-def follow(
-    search: Search, moves: int, most: int, penalty: Penalty | None = None, advance: Advance = nobody
-) -> list[Step]:
-    """The steps of a growing mixture, up to `most` new components or until more of them gain too little."""
+def follow(growing: Iterable[Step], most: int, least: Penalty | None = None, advance: Advance = nobody) -> list[Step]:
+    """The steps of a growing number of components, up to `most`, or until no more of them are worth `least`."""
     steps: list[Step] = []
-    for before, after in pairwise(search.growing(moves)):
-        gain = float(after.log_density.sum() - before.log_density.sum())
-        found = after.counts[search.num_old :]
-        steps.append(Step(gain, float(found.mean()), tuple(search.losses(after).tolist())))
+    useful, since = 0, 0
+    for step in growing:
+        steps.append(step)
         advance(1)
-        if len(steps) >= most or (penalty and _settled(steps, penalty)):
+        if least is not None:
+            now = least.useful(step)
+            useful, since = (now, 0) if now > useful else (useful, since + 1)
+        if len(steps) >= most or since >= max(PATIENCE, useful // 3):
             break
     return steps
 
 
-def _settled(steps: list[Step], penalty: Penalty) -> bool:
-    best = int(penalty.score(steps, 1 / penalty.factor).argmax())
-    return len(steps) - best >= max(PATIENCE, best // 2)
+def count(probabilities: np.ndarray, most: int) -> Count:
+    """The median of a distribution of 0, 1, 2, … cut off behind `most`, and the interval from its 5% to its 95%."""
+    kept = probabilities[: most + 1] / probabilities[: most + 1].sum()
+    below = kept.cumsum().clip(max=1)
+    low, number, high = (int(np.searchsorted(below, q)) for q in ((1 - COVERED) / 2, 0.5, (1 + COVERED) / 2))
+    shown = range(max(0, low - 1), min(high + 2, len(kept)))
+    return Count(number, low, high, list(shown), kept[list(shown)].tolist())
 
 
-def count(steps: Sequence[Step], penalty: Penalty) -> Count:
-    """The estimate; the curve has, for each number of classes, the best score of the mixtures that keep so many."""
-    (low, high), number = penalty.interval(steps), penalty.number(steps)
-    best: dict[int, float] = {}
-    for kept, score in zip(penalty.kept(steps), penalty.score(steps).tolist(), strict=True):
-        best[kept] = max(score, best.get(kept, -np.inf))
-    numbers = sorted(best)
-    return Count(number, min(low, number), max(high, number), numbers, [best[n] for n in numbers])
+def _arrays(steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:
+    """The images and the losses of the components, (steps, components); no loss where there is none."""
+    widest = max((len(step) for step in steps), default=0)
+    images, losses = np.ones((len(steps), widest)), np.zeros((len(steps), widest))
+    for i, step in enumerate(steps):
+        images[i, : len(step)] = [one.images for one in step]
+        losses[i, : len(step)] = [one.loss for one in step]
+    return images, losses
 
 
-def learn_penalty(nothing: Sequence[Sequence[Step]], held_out: Sequence[tuple[int, Sequence[Step]]]) -> Penalty:
-    """The penalty that fits episodes where nothing is held out, and episodes with so many held-out classes.
-
-    a is the least with which nothing is found where nothing is. b makes the penalty the geometric mean of the smallest
-    and the largest near-optimal one: near-optimal are those whose errors in the number of classes are about the least
-    (where classes are small many are, and the smallest would find too many large ones). The factor is the least with
-    which most intervals hold the truth.
-    """
-    component = max((_most_per_component(steps) for steps in nothing), default=0.0)
-    images = np.geomspace(1e-3, 1e2, 101)
-
-    def error(image: float) -> int:
-        return sum(abs(Penalty(component, image, 1).number(steps) - number) for number, steps in held_out)
-
-    errors = np.array([error(image) for image in images])
-    fair = images[errors <= errors.min() + NEARLY * sum(number for number, _ in held_out)]
-    size = max(1.0, np.mean([steps[min(number, len(steps)) - 1].images for number, steps in held_out]))
-    middle = np.sqrt(np.prod(component + fair[[0, -1]] * size))
-    penalty = Penalty(component, float((middle - component) / size), FACTORS[-1])
-    for factor in FACTORS:
-        wider = penalty._replace(factor=factor)
-        inside = [low <= number <= high for number, steps in held_out for low, high in [wider.interval(steps)]]
-        if np.mean(inside) >= COVERED:
-            return wider
-    return penalty
-
-
-def _most_per_component(steps: Sequence[Step]) -> float:
-    gained = np.cumsum([step.gain for step in steps])
-    return float((gained / np.arange(1, len(steps) + 1)).max())
+def _kernel(most: int, error: float) -> np.ndarray:
+    """P(K | k̂) for estimates 0…most (rows)."""
+    numbers, estimates = np.arange(2 * most + 12) + 0.5, np.arange(most + 1)[:, None] + 0.5
+    kernel = np.exp(-((np.log(numbers / estimates) / error) ** 2) / 2)
+    return kernel / kernel.sum(1, keepdims=True)
