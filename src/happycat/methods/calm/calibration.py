@@ -30,7 +30,7 @@ ENOUGH = 200  # images of a held-out class, at most
 MOST_HELD_OUT = 40  # classes of an episode
 MOST_AGAIN = 1000  # served images of known classes, at most
 SMALL = 20  # images of a class; how many classes there are of fewer is hard to say
-PART_WEIGHT = 0.25  # of an episode with a part of the images, in learning the model of the number
+PART_WEIGHT = 0.1  # of an episode with a part of the images, in learning the model of the number
 
 
 class Episode:
