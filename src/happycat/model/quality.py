@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.learning.clustering import kmeans
+from happycat.methods.calm.candidates import leave_one_out
 from happycat.methods.calm.number import Penalty
 
 LEVELS = 4  # times that a class is divided, at most
@@ -68,9 +69,7 @@ def two_parts(images: Tensor) -> tuple[list[float], Tensor]:
     second = (images @ kmeans(images, 2, seed=0, restarts=3).T).argmax(1) == 1
     losses = []
     for part in (~second, second):
-        own = images[part] @ images[part].sum(0)
-        length = images[part].sum(0).square().sum()
-        others = (own - 1) / (length - 2 * own + 1).clamp_min(1e-6).sqrt()  # without the image itself
-        apart = images[part] @ normalize(images[~part].sum(0), dim=0)
-        losses.append(float((others - apart).sum()))
+        own, total = images[part], images[part].sum(0)
+        apart = own @ normalize(images[~part].sum(0), dim=0)
+        losses.append(float((leave_one_out(own @ total, total @ total) - apart).sum()))
     return losses, second

@@ -161,6 +161,13 @@ def test_the_softmax_temperature_is_that_of_the_likeliest_probabilities():
     assert fit_temperature(cosines[:0], truth[:0]) == pytest.approx(0.1)
 
 
+def test_a_few_images_that_happen_to_be_alike_do_not_make_a_narrow_threshold():
+    alike = torch.full((2, 1), 0.95)
+    assert rejection_threshold(alike) < 0.85
+    assert rejection_threshold(torch.full((1000, 1), 0.95)) > 0.93
+    assert rejection_threshold(torch.empty(0, 3)) <= 0
+
+
 def test_all_but_a_few_images_are_above_the_rejection_threshold():
     cosines = torch.rand(200, 5, generator=generator())
     assert 0 < (cosines.amax(1) < rejection_threshold(cosines)).float().mean() < 0.1

@@ -71,7 +71,8 @@ def test_relearning_keeps_the_values_and_takes_confidence_from_what_was_held_out
     method.relearn(labelled, held_out=labelled)
     assert all(torch.equal(getattr(method, name), before[name]) for name in chosen)
     nearest = (method.space(method._views(labelled)[:, 0]) @ before["memory.prototypes"].T).amax(1)
-    assert float(method.rejection_threshold) == pytest.approx(float(nearest.mean() - 2 * nearest.std(correction=0)))
+    variance = (len(nearest) * nearest.var(correction=0) + 3 * 0.1**2) / (len(nearest) + 3)  # with the prior
+    assert float(method.rejection_threshold) == pytest.approx(float(nearest.mean() - 2 * variance.sqrt()))
 
 
 def test_colours_are_discovered():

@@ -12,8 +12,8 @@ from happycat.methods.calm.number import (
     NODES,
     NUM_VALUES,
     PATIENCE,
-    Episode,
     NumberModel,
+    Observation,
     Penalty,
     count,
     follow,
@@ -98,8 +98,8 @@ def test_growing_stops_when_no_more_components_are_useful():
 
 
 def test_a_distribution_is_learned_that_fits_what_was_held_out():
-    episodes = [Episode(growing(*[5 + k for k in range(n)], 0.4, 0.3, 0.3), n) for n in (3, 4, 5)]
-    episodes.append(Episode(growing(0.5, 0.4), 0))
+    episodes = [Observation(growing(*[5 + k for k in range(n)], 0.4, 0.3, 0.3), n) for n in (3, 4, 5)]
+    episodes.append(Observation(growing(0.5, 0.4), 0))
     learned = NumberModel.learned(episodes)
     assert learned.values.shape == (NUM_VALUES, 5)
     assert learned.values[:, 4].sum() == pytest.approx(1)
@@ -111,8 +111,8 @@ def test_a_distribution_is_learned_that_fits_what_was_held_out():
 
 
 def test_the_interval_is_wide_where_held_out_classes_say_little():
-    clear = [Episode(growing(*[9] * n, 0.2, 0.2), n) for n in (4, 5, 6, 7, 8, 9)]
-    vague = [Episode(growing(*np.linspace(3, 0.3, 12).tolist()), n) for n in (3, 6, 9, 4, 8, 5)]
+    clear = [Observation(growing(*[9] * n, 0.2, 0.2), n) for n in (4, 5, 6, 7, 8, 9)]
+    vague = [Observation(growing(*np.linspace(3, 0.3, 12).tolist()), n) for n in (3, 6, 9, 4, 8, 5)]
 
     def width(episodes):
         found = count(NumberModel.learned(episodes).probabilities(growing(*[9] * 5, *np.linspace(3, 0.3, 9))), 100)
@@ -123,6 +123,6 @@ def test_the_interval_is_wide_where_held_out_classes_say_little():
 
 
 def test_more_than_are_known_can_be_found():
-    found = count(NumberModel.learned([Episode(growing(9, 0.2), 1)]).probabilities(growing(*[9] * 40, 0.1)), 1000)
+    found = count(NumberModel.learned([Observation(growing(9, 0.2), 1)]).probabilities(growing(*[9] * 40, 0.1)), 1000)
     assert found.low > 15
     assert found.low <= 40 <= found.high

@@ -160,9 +160,9 @@ def check_stage(known: Estimator, estimated: Estimator, data: StagedVectors, bou
     nothing_new = copy.deepcopy(known).discover(data.train[old_rows], "auto").count
     started = time.perf_counter()
     known.discover(data.train[rows], num_new)
-    told = time.perf_counter()
+    discovered = time.perf_counter()
     count = estimated.discover(data.train[rows], "auto").count
-    guessed = time.perf_counter()
+    estimated_too = time.perf_counter()
     assert count is not None
     assert nothing_new is not None
     mean_bound, lda_bound = bounds.after(stage)
@@ -171,8 +171,8 @@ def check_stage(known: Estimator, estimated: Estimator, data: StagedVectors, bou
         new_classes=num_new,
         images=len(rows),
         test_images=len(tested),
-        known=score(known, test, ids, num_old, told - started),
-        estimated=score(estimated, test, ids, num_old, guessed - told),
+        known=score(known, test, ids, num_old, discovered - started),
+        estimated=score(estimated, test, ids, num_old, estimated_too - discovered),
         count=count,
         nothing_new=nothing_new,
         mean_bound=mean_bound,

@@ -8,7 +8,6 @@ temperature of the probabilities; and the rejection threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +18,8 @@ from torch.nn.functional import cross_entropy
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, nobody
 from happycat.learning.memory import class_means
-from happycat.methods.calm import number
 from happycat.methods.calm.mixture import Search
-from happycat.methods.calm.number import NumberModel, Step, follow
+from happycat.methods.calm.number import PATIENCE, NumberModel, Observation, Step, follow
 from happycat.methods.calm.space import Directions, Scatter, Space
 
 VALIDATION_SHARE = 0.2  # of a class's images; none of them is served or labelled
@@ -30,6 +28,7 @@ ENOUGH = 200  # images of a held-out class, at most
 MOST_HELD_OUT = 40  # classes of an episode
 MOST_AGAIN = 1000  # served images of known classes, at most
 SMALL = 20  # images of a class; how many classes there are of fewer is hard to say
+PRIOR_IMAGES, PRIOR_DEVIATION = 3, 0.1  # of cosines with the nearest class
 PART_WEIGHT = 0.1  # of an episode with a part of the images, in learning the model of the number
 
 
@@ -109,9 +108,13 @@ def fit_temperature(cosines: Tensor, truth: Tensor) -> float:
 
 
 def rejection_threshold(cosines: Tensor) -> float:
-    """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ)."""
+    """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ).
+
+    A few images hardly show how much cosines vary, so σ has a prior: some images more, of a usual deviation.
+    """
     nearest = cosines.amax(1) if len(cosines) else cosines.new_zeros(1)
-    return float(nearest.mean() - 2 * nearest.std(correction=0))
+    squares = (nearest - nearest.mean()).square().sum() + PRIOR_IMAGES * PRIOR_DEVIATION**2
+    return float(nearest.mean() - 2 * (squares / (len(nearest) + PRIOR_IMAGES)).sqrt())
 
 
 class Calibration:
@@ -122,13 +125,8 @@ class Calibration:
 
     def __init__(self, episodes: Sequence[Episode], dimensions: int, shrinkage: float, advance: Advance = nobody):
         self.episodes, self.shrinkage, self.advance = episodes, shrinkage, advance
-        self.wanted_dimensions = dimensions
-
-    @cached_property
-    def dimensions(self) -> int:
-        """Those of the space, as far as the images of an episode have them."""
-        one = self.episodes[0]
-        return max(1, min(self.wanted_dimensions, one.labelled.shape[1], len(one.labelled) - 1))
+        images, features = episodes[0].labelled.shape
+        self.dimensions = max(1, min(dimensions, features, images - 1))  # of the space
 
     def accuracy(self, exponent: float, temperature: float) -> float:
         """The mean accuracy on the validation images."""
@@ -166,11 +164,11 @@ class Calibration:
                 return follow(Search(points[which], old, 1.0).growing(), most)
 
             if (~new).sum() > 1:
-                seen.append(number.Episode(steps(~new, number.PATIENCE), 0))
-            most = 2 * episode.num_new + number.PATIENCE
+                seen.append(Observation(steps(~new, PATIENCE), 0))
+            most = 2 * episode.num_new + PATIENCE
             for part in (1, 2, 4, 8):
                 weight = 1.0 if part == 1 else PART_WEIGHT
-                seen.append(number.Episode(steps(~new | (place % part == 0), most), episode.num_new, weight))
+                seen.append(Observation(steps(~new | (place % part == 0), most), episode.num_new, weight))
                 if each / part < SMALL and part > 1:
                     break
             self.advance(1)

@@ -4,8 +4,8 @@ Ward's method merges the two most similar groups again and again; every group on
 cosine with a group that it is in is that with the *other* images there (leave-one-out): a group of a few odd images
 looks tight only because each of them has drawn the mean to itself.
 
-Of very many images, k-means makes small groups first; they are merged as images are. A group's mean image stands for
-its images: sums of cosines over images are the same as with each one of them.
+Of very many images, k-means makes small groups first; they are merged as images are. A small group's mean image stands
+for its images: the sum of their cosines with a group that they are not in is the same, with their own it is nearly so.
 """
 
 from __future__ import annotations
@@ -65,9 +65,14 @@ class Candidates:
     def cosines(self, points: Points) -> Tensor:
         """The mean cosine (n, M) of each point's images with each group, without the image itself where it is in it."""
         products, squares = points.means @ self.sums.T, self.sums.square().sum(1)
-        others = (products - 1) / (squares - 2 * products + 1).clamp_min(1e-6).sqrt()
+        others = leave_one_out(products, squares)
         inside = torch.where(self.sizes > 1, others, -torch.ones_like(others))
         return torch.where(self.members, inside, products / squares.clamp_min(1e-12).sqrt())
+
+
+def leave_one_out(products: Tensor, squares: Tensor) -> Tensor:
+    """The cosine x·(s − x) / |s − x| of an image x with its own group, from x·s and s·s of the group's sum s."""
+    return (products - 1) / (squares - 2 * products + 1).clamp_min(1e-6).sqrt()
 
 
 def _small_groups(points: Tensor, number: int) -> Tensor:

@@ -35,7 +35,6 @@ from happycat.methods.calm.space import Scatter, Space
 from happycat.methods.method import Method, MethodConfig
 
 DIMENSIONS = 2 / 3  # of those that the features have
-ENOUGH_HELD_OUT = 20  # images, for a rejection threshold
 # The first is the usual one: taken if no other is better.
 EXPONENTS = (0.25, 0.5, 0.0)
 TEMPERATURES = (0.03, 0.02, 0.05)
@@ -108,14 +107,12 @@ class Calm(Method):
     def relearn(self, labelled: Labelled, held_out: Labelled | None = None) -> None:
         """Learn the labelled classes from these images, with the values that were chosen as they are.
 
-        Images that were held out before, if there are any, set the softmax temperature and the rejection threshold;
-        a few of them can only lower the threshold, because they hardly show how much cosines vary.
+        Images that were held out before, if there are any, set the softmax temperature and the rejection threshold.
         """
         if held_out is not None and len(held_out):
             cosines = self.space(self._views(held_out)[:, 0]) @ self.memory.prototypes.T
-            threshold, few = rejection_threshold(cosines), len(held_out) < ENOUGH_HELD_OUT
             self._set("softmax_temperature", fit_temperature(cosines, held_out.labels))
-            self._set("rejection_threshold", min(threshold, float(self.rejection_threshold)) if few else threshold)
+            self._set("rejection_threshold", rejection_threshold(cosines))
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:

@@ -39,8 +39,8 @@ NUM_VALUES = len(COMPONENTS) * len(IMAGES) * len(SPREADS) * len(ERRORS)
 Step = Sequence[Component]  # the components when there are so many of them
 
 
-class Episode(NamedTuple):
-    """The steps of an episode, how many classes were held out in it, and how much it counts."""
+class Observation(NamedTuple):
+    """The steps of images among which so many classes are new, and how much this counts."""
 
     steps: Sequence[Step]
     number: int
@@ -85,13 +85,13 @@ class NumberModel:
         self.values = np.asarray(values, dtype=np.float64)
 
     @classmethod
-    def learned(cls, episodes: Sequence[Episode]) -> NumberModel:
+    def learned(cls, observations: Sequence[Observation]) -> NumberModel:
         """The model of the numbers of classes that were held out."""
         grid = np.array(list(product(COMPONENTS, IMAGES, SPREADS, ERRORS)))
         model = cls(np.concatenate([grid, np.ones((len(grid), 1))], 1))
         likelihood = np.zeros(len(grid))
-        for episode in episodes:
-            likelihood += episode.weight * np.log(model.each(episode.steps, episode.number)[:, episode.number] + 1e-6)
+        for steps, number, weight in observations:
+            likelihood += weight * np.log(model.each(steps, number)[:, number] + 1e-6)
         model.values[:, 4] = np.exp(POWER * (likelihood - likelihood.max()))
         model.values[:, 4] /= model.values[:, 4].sum()
         return model
