@@ -6,15 +6,14 @@ of images of a half is what the rule of prediction gives it once its class is sp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from happycat.learning.clustering import kmeans
 from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.prediction import PredictionRule
 from happycat.model.registry import SplitTree
@@ -22,7 +21,9 @@ from happycat.model.registry import SplitTree
 LEVELS = 3  # of splits below a class
 FEWEST = 4  # images that are split
 SMALLEST = 2  # images of a half: nothing is kept of a single image
+ROUNDS = 20  # of k-means
 CHUNK = 4096  # images whose cosines with all prototypes are held at a time
+BLOCK = 256  # classes whose halves' cosines are held at a time
 
 
 def split_trees(
@@ -35,121 +36,131 @@ def split_trees(
     """
     if not members:
         return []
-    without = _Competition(rule, points)
-    given = rule.assigned(points)
     trees = []
     for row, places in enumerate(members, first):
-        own = int(rule.members[row].argmax())
-        root = _Node(rule.prototypes[row], float(rule.thresholds[row]), points @ rule.prototypes[row], places)
-        tree = _Tree(points, without.row(row, own), most)
-        tree.add(root, int((given == own).sum()))
-        tree.grow(0, [], LEVELS)
-        trees.append(tree.done())
-    return trees
+        tree = _Tree(points, most)
+        tree.add(rule.prototypes[row], float(rule.thresholds[row]))
+        tree.grow(0, places, LEVELS)
+        trees.append(tree)
+    return _Competition(rule, points, first).counted(trees)
 
 
-class _Node(NamedTuple):
-    """A direction, its rejection threshold, its cosines (N,) with all images, and the places of its own."""
+@dataclass
+class _Tree:
+    """Directions with their rejection thresholds; a node has two children or none (−1), the larger half first."""
 
-    vector: Tensor
-    threshold: float
-    cosines: Tensor
-    places: Tensor
+    points: Tensor
+    most: float
+    vectors: list[Tensor] = field(default_factory=list)
+    thresholds: list[float] = field(default_factory=list)
+    children: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, vector: Tensor, threshold: float) -> int:
+        self.vectors.append(vector)
+        self.thresholds.append(threshold)
+        self.children.append((-1, -1))
+        return len(self.vectors) - 1
+
+    def grow(self, node: int, places: Tensor, levels: int) -> None:
+        """Split a node, whose images are at `places`, and its halves in turn."""
+        own = self.points[places]
+        if not levels or len(own) < FEWEST or (own == own[0]).all():
+            return
+        vectors = two_means(own)
+        half = (own @ vectors.T).argmax(1)
+        sizes = half.bincount(minlength=2)
+        if sizes.min() < SMALLEST:
+            return
+        halves = []
+        for i in (0, 1) if sizes[0] >= sizes[1] else (1, 0):
+            cosines = own[half == i] @ vectors[i]
+            child = self.add(vectors[i], min(self.most, rejection_threshold(cosines[:, None])))
+            halves.append((child, places[half == i]))
+        self.children[node] = halves[0][0], halves[1][0]
+        for child, some in halves:
+            self.grow(child, some, levels - 1)
+
+    def splits(self, node: int = 0, beside: tuple[int, ...] = ()) -> Iterator[list[int]]:
+        """The two children of each split, then what the rest of the class was split into before."""
+        one, two = self.children[node]
+        if one >= 0:
+            yield [one, two, *beside]
+            yield from self.splits(one, (two, *beside))
+            yield from self.splits(two, (one, *beside))
 
 
-class _Others(NamedTuple):
-    """What images (N,) are offered by all other classes: the best score, the nearest cosine, whether that rejects."""
-
-    score: Tensor
-    cosine: Tensor
-    rejects: Tensor
-    temperature: float
-
-    def counts(self, nodes: Sequence[_Node]) -> list[int]:
-        """How many images the rule gives to each of the nodes, were they classes beside the others."""
-        cosines = torch.stack([node.cosines for node in nodes], 1)
-        nearest, place = cosines.max(1)
-        thresholds = torch.tensor([node.threshold for node in nodes])
-        rejected = torch.where(nearest > self.cosine, nearest < thresholds[place], self.rejects)
-        won = (_score(nearest, self.temperature) > self.score) & ~rejected
-        return place[won].bincount(minlength=len(nodes)).tolist()
+def two_means(points: Tensor) -> Tensor:
+    """Unit centres (2, d) of k-means on unit points (N, d) that are not all alike, from both sides of their mean."""
+    centred = points - points.mean(0)
+    axis = torch.linalg.svd(centred, full_matrices=False).Vh[0]
+    right = centred @ axis > 0
+    for _ in range(ROUNDS):
+        centres = normalize(torch.stack([points[~right].sum(0), points[right].sum(0)]), dim=-1)
+        now = points @ (centres[1] - centres[0]) > 0
+        if torch.equal(now, right) or now.all() or not now.any():
+            break
+        right = now
+    return centres
 
 
 class _Competition:
     """For each image the two best classes and the two nearest prototypes: enough to leave any one of them out."""
 
-    def __init__(self, rule: PredictionRule, points: Tensor):
-        self.rule, self.temperature = rule, float(rule.temperature)
+    def __init__(self, rule: PredictionRule, points: Tensor, first: int):
+        self.rule, self.points, self.first, self.temperature = rule, points, first, float(rule.temperature)
         pieces = [self._best(some) for some in points.split(CHUNK)]
         self.scores, self.classes, self.cosines, self.rows = (torch.cat(part) for part in zip(*pieces, strict=True))
 
     def _best(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         cosines = points @ self.rule.prototypes.T
-        return *(_score(cosines, self.temperature) @ self.rule.members.double()).topk(2, 1), *cosines.topk(2, 1)
+        return *(self._score(cosines) @ self.rule.members.double()).topk(2, 1), *cosines.topk(2, 1)
 
-    def row(self, row: int, own: int) -> _Others:
-        """What is left without that prototype, the only one of the class `own`."""
-        score = torch.where(self.classes[:, 0] == own, self.scores[:, 1], self.scores[:, 0])
-        second = self.rows[:, 0] == row
-        nearest = torch.where(second, self.rows[:, 1], self.rows[:, 0])
-        cosine = torch.where(second, self.cosines[:, 1], self.cosines[:, 0])
+    def _score(self, cosines: Tensor) -> Tensor:
+        """What a softmax would divide by its sum; in double precision, where no cosine is too small to count."""
+        return ((cosines.double() - 1) / self.temperature).exp()
+
+    def counted(self, trees: Sequence[_Tree]) -> list[SplitTree]:
+        """The trees with the images that the rule gives to each node, once it is split from its class."""
+        given = self.rule.assigned(self.points)
+        whole = given[given >= 0].bincount(minlength=self.rule.num_classes).tolist()
+        done = []
+        for start in range(0, len(trees), BLOCK):
+            block = trees[start : start + BLOCK]
+            for row, (tree, places) in enumerate(zip(block, self._within_reach(block, start), strict=True), start):
+                own = int(self.rule.members[self.first + row].argmax())
+                done.append(self._counted(tree, self.first + row, own, places, whole[own]))
+        return done
+
+    def _within_reach(self, trees: Sequence[_Tree], start: int) -> list[Tensor]:
+        """The places of the images, for each tree, that one of its nodes may win: no other class has a higher score."""
+        most = max(len(tree.vectors) for tree in trees)
+        vectors = torch.stack([torch.stack((tree.vectors + tree.vectors[:1] * most)[:most]) for tree in trees])
+        own = self.rule.members[self.first + start :][: len(trees)].argmax(1)
+        first, second = 1 + self.temperature * self.scores.log().T - 1e-6  # as cosines; what rounding may take off
+        found = []
+        for places in torch.arange(len(self.points)).split(CHUNK):
+            nearest = (self.points[places] @ vectors.flatten(0, 1).T).unflatten(1, (len(trees), most)).amax(2)
+            bar = torch.where(self.classes[places, :1] == own, second[places, None], first[places, None])
+            tree, place = (nearest > bar).T.nonzero().T
+            found.append((tree, places[place]))
+        tree, place = (torch.cat(part) for part in zip(*found, strict=True))
+        order = tree.argsort(stable=True)
+        return list(place[order].split(tree.bincount(minlength=len(trees)).tolist()))
+
+    def _counted(self, tree: _Tree, row: int, own: int, places: Tensor, whole: int) -> SplitTree:
+        """The tree of the class `own`, whose only prototype is that row, from the images that its nodes may win."""
+        counts = np.zeros(len(tree.vectors), np.int64)
+        counts[0] = whole
+        vectors, thresholds = torch.stack(tree.vectors), torch.tensor(tree.thresholds)
+        cosines = self.points[places] @ vectors.T
+        classes, rows = self.classes[places], self.rows[places]
+        score = torch.where(classes[:, 0] == own, self.scores[places, 1], self.scores[places, 0])
+        other = (rows[:, 0] == row).long()[:, None]  # the nearest prototype but this one
+        cosine, nearest = self.cosines[places].gather(1, other)[:, 0], rows.gather(1, other)[:, 0]
         rejects = (cosine < self.rule.thresholds[nearest]) | self.rule.dropped[nearest]
-        return _Others(score, cosine, rejects, self.temperature)
-
-
-def _score(cosines: Tensor, temperature: float) -> Tensor:
-    """What a softmax would divide by its sum; in double precision, where no cosine is too small to count."""
-    return ((cosines.double() - 1) / temperature).exp()
-
-
-@dataclass
-class _Tree:
-    points: Tensor
-    others: _Others
-    most: float
-    nodes: list[_Node] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    children: list[tuple[int, int]] = field(default_factory=list)
-
-    def add(self, node: _Node, count: int) -> int:
-        self.nodes.append(node)
-        self.counts.append(count)
-        self.children.append((-1, -1))
-        return len(self.nodes) - 1
-
-    def grow(self, place: int, beside: list[_Node], levels: int) -> None:
-        """Split a node, and its halves in turn; `beside` is what the rest of the class was split into before."""
-        halves = self._halves(self.nodes[place].places) if levels else None
-        if halves is None:
-            return
-        one, two = halves
-        counts = self.others.counts([one, two, *beside])
-        self.children[place] = self.add(one, counts[0]), self.add(two, counts[1])
-        self.grow(self.children[place][0], [two, *beside], levels - 1)
-        self.grow(self.children[place][1], [one, *beside], levels - 1)
-
-    def _halves(self, places: Tensor) -> tuple[_Node, _Node] | None:
-        """The two halves of some images, the larger first; None if they, or one half, are too few, or all the same."""
-        own = self.points[places]
-        if len(own) < FEWEST or (own == own[0]).all():
-            return None
-        vectors = kmeans(own, 2, seed=0, restarts=3)
-        half = (own @ vectors.T).argmax(1)
-        sizes = half.bincount(minlength=2)
-        if sizes.min() < SMALLEST:
-            return None
-        order = (0, 1) if sizes[0] >= sizes[1] else (1, 0)
-        one, two = (self._node(vectors[i], places[half == i]) for i in order)
-        return one, two
-
-    def _node(self, vector: Tensor, places: Tensor) -> _Node:
-        cosines = self.points @ vector
-        return _Node(vector, min(self.most, rejection_threshold(cosines[places, None])), cosines, places)
-
-    def done(self) -> SplitTree:
-        return SplitTree(
-            torch.stack([node.vector for node in self.nodes]).numpy(),
-            np.array(self.counts, np.int64),
-            np.array([node.threshold for node in self.nodes], np.float32),
-            np.array(self.children, np.int64),
-        )
+        for nodes in tree.splits():
+            best, place = cosines[:, nodes].max(1)
+            rejected = torch.where(best > cosine, best < thresholds[nodes][place], rejects)
+            won = (self._score(best) > score) & ~rejected
+            counts[nodes[:2]] = place[won].bincount(minlength=len(nodes))[:2]
+        return SplitTree(vectors.numpy(), counts, thresholds.numpy(), np.array(tree.children, np.int64))
