@@ -146,6 +146,11 @@ class Method(nn.Module):
         return torch.cat([self.predict(tokens) for tokens in unlabelled.views.centre()])
 
     @torch.no_grad()
+    def classify(self, unlabelled: Unlabelled) -> Tensor:
+        """The likeliest class (N,) of every image; never are all probabilities held."""
+        return torch.cat([self.predict(tokens).argmax(1) for tokens in unlabelled.views.centre()])
+
+    @torch.no_grad()
     def features(self, unlabelled: Unlabelled) -> Tensor:
         """The tail's output (N, D) for the centre view of every image."""
         return torch.cat([self.tail(tokens) for tokens in unlabelled.views.centre()])

@@ -39,7 +39,7 @@ def review_page(model: Path, images: bool = True) -> Page:
 def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> Page:
     """The page of a discovery as the model `cat`, which is the last version of the file `model`, sees it."""
     points = torch.from_numpy(review.points)
-    rows = assignments(cat.registry_, review.keys, cat.rule()(points))
+    rows = assignments(cat.registry_, review.keys, cat.rule().decide(points))
     classes = class_summaries(cat, rows, points, review.stage)
     versions = model_file.history(model)
     discovery = last_discovery(versions)

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from happycat.learning.clustering import kmeans
 from happycat.methods.calm.calibration import rejection_threshold
-from happycat.methods.calm.prediction import PredictionRule
+from happycat.methods.calm.prediction import PredictionRule, chunks
 from happycat.model.registry import SplitTree
 
 LEVELS = 3  # of splits below a class
 FEWEST = 4  # images that are split
 SMALLEST = 2  # images of a half: nothing is kept of a single image
-CHUNK = 4096  # images whose cosines with all prototypes are held at a time
 
 
 def split_trees(
@@ -36,10 +35,10 @@ def split_trees(
     if not members:
         return []
     without = _Competition(rule, points)
-    given = rule.assigned(points)
+    given = rule.decide(points).assigned
     trees = []
     for row, places in enumerate(members, first):
-        own = int(rule.members[row].argmax())
+        own = int(rule.owner[row])
         root = _Node(rule.prototypes[row], float(rule.thresholds[row]), points @ rule.prototypes[row], places)
         tree = _Tree(points, without.row(row, own), most)
         tree.add(root, int((given == own).sum()))
@@ -80,12 +79,12 @@ class _Competition:
 
     def __init__(self, rule: PredictionRule, points: Tensor):
         self.rule, self.temperature = rule, float(rule.temperature)
-        pieces = [self._best(some) for some in points.split(CHUNK)]
+        pieces = [self._best(some) for some in chunks(points, len(rule.prototypes))]
         self.scores, self.classes, self.cosines, self.rows = (torch.cat(part) for part in zip(*pieces, strict=True))
 
     def _best(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         cosines = points @ self.rule.prototypes.T
-        return *(_score(cosines, self.temperature) @ self.rule.members.double()).topk(2, 1), *cosines.topk(2, 1)
+        return *self.rule.summed(_score(cosines, self.temperature)).topk(2, 1), *cosines.topk(2, 1)
 
     def row(self, row: int, own: int) -> _Others:
         """What is left without that prototype, the only one of the class `own`."""
