@@ -20,6 +20,7 @@ from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.model.checks import check_differ, numbered_classes
 from happycat.model.classes import assignments, count_images, labelled_classes, remember, take_up
 from happycat.model.embedding import embed, trained, unit_embeddings
+from happycat.model.knowledge import Knowledge
 from happycat.model.results import Discovery, FitReport
 from happycat.model.storage import State
 from happycat.model.validation import held_out, validate
@@ -85,6 +86,7 @@ def discover_classes(
         new=new,
         assigned=assignments(registry, gathered.pictures.keys, decision),
         count=count,
+        doubt="" if count is None else Knowledge.of(registry).doubt,
         points=points,
         pictures=gathered.pictures,
         skipped=gathered.skipped,

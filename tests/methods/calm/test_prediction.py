@@ -125,6 +125,18 @@ def test_calm_predicts_by_the_rule_to_the_bit():
     assert torch.equal(calm.predict(points), calm.logits(points).softmax(1))
 
 
+def test_the_familiarity_of_calm_is_the_cosine_that_rejects():
+    calm = Calm(Vectors(6), CalmConfig())
+    calm.space.set(torch.zeros(6), torch.eye(6))
+    calm.memory.replace(unit(40, 5), torch.ones(40, dtype=torch.int64))
+    calm.rejection_threshold.fill_(0.8)
+    points = unit(300, 6)
+    familiarity = calm.familiarity(points, calm.predict(points))
+    rejected = calm.rule().decide(points).rejected
+    assert 0 < rejected.sum() < 300
+    assert familiarity[rejected].max() < 0.8 <= familiarity[~rejected].min()
+
+
 def test_its_shapes_do_not_depend_on_values(rule):
     exported = torch.export.export(rule, (unit(4, 7),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},))
     points = unit(9, 8)
