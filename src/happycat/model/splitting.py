@@ -16,7 +16,7 @@ from torch import Tensor
 
 from happycat.learning.clustering import kmeans
 from happycat.methods.calm.calibration import rejection_threshold
-from happycat.methods.calm.prediction import PredictionRule, chunks
+from happycat.methods.calm.prediction import PredictionRule, chunks, joined
 from happycat.model.registry import SplitTree
 
 LEVELS = 3  # of splits below a class
@@ -79,8 +79,8 @@ class _Competition:
 
     def __init__(self, rule: PredictionRule, points: Tensor):
         self.rule, self.temperature = rule, float(rule.temperature)
-        pieces = [self._best(some) for some in chunks(points, len(rule.prototypes))]
-        self.scores, self.classes, self.cosines, self.rows = (torch.cat(part) for part in zip(*pieces, strict=True))
+        pieces = (self._best(some) for some in chunks(points, len(rule.prototypes)))
+        self.scores, self.classes, self.cosines, self.rows = joined(pieces, len(points))
 
     def _best(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         cosines = points @ self.rule.prototypes.T

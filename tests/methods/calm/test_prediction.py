@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -142,3 +143,20 @@ def test_its_shapes_do_not_depend_on_values(rule):
     points = unit(9, 8)
     for ours, theirs in zip(rule(points), exported.module()(points), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read as Linux has it")
+def test_memory_does_not_grow_with_images_times_classes():
+    """All cosines would take 192 MB; blocks that are freed but cannot be reused would add up to as much."""
+
+    def megabytes(name: str) -> float:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:"))
+
+    rule = PredictionRule(unit(4000, 0), torch.arange(4000), 4000, torch.tensor(0.1), torch.zeros(4000))
+    points = unit(12_000, 1)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from now on
+    before = megabytes("VmRSS")
+    rule.decide(points, lambda some: some)
+    nearest(points, rule.prototypes)
+    assert megabytes("VmHWM") - before < 64

@@ -44,11 +44,27 @@ def chunks(points: Tensor, columns: int) -> Iterator[Tensor]:
     yield from points.split(max(1, CELLS // max(1, columns)))
 
 
+def joined(pieces: Iterator[tuple[Tensor, ...]], number: int) -> list[Tensor]:
+    """Tensors of `number` rows, of which each piece has some.
+
+    Each is written to its place as it comes: pieces that were kept would lie between the large blocks that are
+    computed with and freed again, and these could not be reused.
+    """
+    wholes: list[Tensor] = []
+    start = 0
+    for piece in pieces:
+        wholes = wholes or [part.new_empty(number, *part.shape[1:]) for part in piece]
+        for whole, part in zip(wholes, piece, strict=True):
+            whole[start : start + len(part)] = part
+        start += len(piece[0])
+    return wholes
+
+
 @torch.no_grad()
 def nearest(points: Tensor, prototypes: Tensor) -> Largest:
     """The nearest prototype (R, d) of each of the unit points (N, d), and their cosine; never are all cosines held."""
-    pieces = [_largest(some @ prototypes.T) for some in chunks(points, len(prototypes))]
-    return Largest(*map(torch.cat, zip(*pieces, strict=True)))
+    pieces = (_largest(some @ prototypes.T) for some in chunks(points, len(prototypes)))
+    return Largest(*joined(pieces, len(points)))
 
 
 def _largest(values: Tensor) -> Largest:
@@ -117,8 +133,8 @@ class PredictionRule(nn.Module):
 
         `placed` makes points of what is given, a chunk at a time.
         """
-        pieces = [self._decided(placed(some) if placed else some) for some in chunks(points, len(self.prototypes))]
-        return Decision(*map(torch.cat, zip(*pieces, strict=True)))
+        parts = chunks(points, len(self.prototypes))
+        return Decision(*joined((self._decided(placed(some) if placed else some) for some in parts), len(points)))
 
     def _decided(self, points: Tensor) -> Decision:
         """As `forward` has it; in place, because there is no room for the probabilities of all classes."""
@@ -139,9 +155,8 @@ class PredictionRule(nn.Module):
     @torch.no_grad()
     def probabilities(self, points: Tensor, placed: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Class probabilities (N, C) of the unit points (N, d), which are held once; `placed` is as in `decide`."""
-        whole, start = points.new_empty(len(points), self.num_classes), 0
-        for some in chunks(points, len(self.prototypes)):
-            whole[start : (start := start + len(some))] = self(placed(some) if placed else some).probabilities
+        parts = chunks(points, len(self.prototypes))
+        (whole,) = joined((self(placed(some) if placed else some)[:1] for some in parts), len(points))
         return whole
 
     def _rejected(self, found: Largest) -> Tensor:
