@@ -152,6 +152,32 @@ def test_calibration_error_by_hand_and_by_a_loop():
     assert metrics.calibration_error(probabilities, targets, mapping) == pytest.approx(100 * total)
 
 
+def test_roc_area_by_hand_and_by_a_loop():
+    assert metrics.roc_area(np.array([3.0, 4.0]), np.array([1.0, 2.0])) == 100.0
+    assert metrics.roc_area(np.array([1.0, 2.0]), np.array([3.0])) == 0.0
+    assert metrics.roc_area(np.array([1.0]), np.array([])) is None
+    assert metrics.roc_area(np.array([]), np.array([1.0])) is None
+    random = np.random.default_rng(2)
+    known, unknown = random.integers(0, 6, 30) + 1.0, random.integers(0, 6, 20) + 0.0  # some are the same
+    pairs = [(k > u) + (k == u) / 2 for k in known for u in unknown]
+    assert metrics.roc_area(known, unknown) == pytest.approx(100 * np.mean(pairs))
+
+
+def test_score_stage_tells_seen_classes_from_unseen_ones():
+    seen, unseen = np.linspace(0.4, 1, len(TARGETS)), np.array([0.1, 0.45])
+    scores = metrics.score_stage(
+        TARGETS,
+        probabilities_of(PREDICTIONS, 3),
+        PREDICTIONS,
+        2,
+        2,
+        2,
+        familiarity=seen,
+        unseen_familiarity=unseen,
+    )
+    assert scores["roc"] == pytest.approx(100 * (1 - 1 / 24))  # one of the pairs stands the wrong way round
+
+
 def test_score_stage_0_has_no_new_class():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
     assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
@@ -162,13 +188,14 @@ def test_score_stage_0_has_no_new_class():
 def test_score_stage_1_by_hand():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 4), PREDICTIONS, 2, 2, 2)
     accuracies = {"all", "old", "new", "strict_all", "strict_old", "strict_new", "base", "per_class"}
-    others = {"nmi", "ari", "delta_p", "delta_r", "var_0", "acc_h", "ece", "identities"}
+    others = {"nmi", "ari", "delta_p", "delta_r", "var_0", "acc_h", "ece", "roc", "identities"}
     assert set(scores) == accuracies | others
     assert (scores["new"], scores["base"], scores["delta_r"]) == (50.0, 62.5, 50.0)
     # 9 images have 0.7 + 0.1 on heads 0 and 1, 3 have 0.1 + 0.1.
     assert scores["delta_p"] == pytest.approx(100 * (2 * (9 * 0.8 + 3 * 0.2) / 12 - 1))
     assert (scores["var_0"], scores["acc_h"]) == (156.25, 50.0)
-    assert scores["ece"] == pytest.approx(100 * (0.7 - 7 / 12))
+    assert scores["ece"] == pytest.approx(100 * (0.7 - 5 / 8))  # of the old classes' eight images
+    assert scores["roc"] is None  # nothing is said of images of unseen classes
     assert scores["per_class"] == [75.0, 50.0, 50.0]
     assert scores["identities"] == [0, 1, 2, -1]
     json.dumps(scores, allow_nan=False)

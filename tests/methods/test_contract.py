@@ -12,6 +12,7 @@ from happycat.backbone.store import Recipe, TokenStore
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.training import Training
 from happycat.methods import METHODS
+from happycat.methods.method import Method
 from tests.helpers.contract import (
     NUM_BASE,
     NUM_NEW,
@@ -62,6 +63,17 @@ def test_predict_gives_probabilities_and_changes_nothing(make):
     torch.testing.assert_close(first.sum(1), torch.ones(len(unlabelled)))
     assert torch.equal(random, torch.get_rng_state())
     assert_same(method.state_dict(), state)
+
+
+def test_an_image_has_a_familiarity_beside_its_probabilities(make):
+    method, unlabelled = through(make)
+    probabilities, familiarity = method.evaluate(unlabelled)
+    assert torch.equal(probabilities, method.predict_all(unlabelled))
+    assert torch.equal(method.classify(unlabelled), probabilities.argmax(1))
+    assert familiarity.shape == (len(unlabelled),)
+    assert familiarity.isfinite().all()
+    if type(method).familiarity is Method.familiarity:
+        assert torch.equal(familiarity, probabilities.amax(1))
 
 
 def test_same_seed_same_result_whatever_the_global_state(make):

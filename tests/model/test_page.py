@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from happycat import Happycat
 from happycat.base.errors import InputError
 from happycat.model.corrections import correct, undo
+from happycat.model.knowledge import Knowledge
 from happycat.model.map import map_places
 from happycat.model.page import page_of, review_page
 from happycat.model.review import FILE, Review
@@ -63,6 +65,16 @@ def test_a_page_without_corrections_is_that_of_the_discovery(story, model):
     assert page.since == ()
     assert "version 2" in page.shown
     assert [what for _, _, what in page.history] == ["fit", "discover inbox"]
+
+
+def test_an_estimate_from_few_classes_is_called_rough(story):
+    folder, found, given = story
+    assert given.doubt == ""  # the number was given
+    cat = Happycat.load(folder / "shop.cat")
+    count = {"number": 2, "low": 1, "high": 3, "numbers": [1, 2, 3], "curve": [0.2, 0.6, 0.2], "measure": "probability"}
+    page = page_of(cat, replace(Review.of(found, 1), count=count), folder / "shop.cat")
+    assert page.doubt == Knowledge.of(cat.registry_).doubt
+    assert "(6 labelled classes)" in page.doubt
 
 
 def test_names_and_drops_are_shown(model):

@@ -32,7 +32,7 @@ def stage():
 def split(rule: PredictionRule, row: int, tree, nodes: list[int]) -> PredictionRule:
     """The rule in which nodes of its tree have taken the place of a class's row, as classes of their own."""
     keep = [r for r in range(len(rule.prototypes)) if r != row]
-    owner = torch.where(rule.dropped, DROPPED, rule.members.argmax(1))
+    owner = torch.where(rule.dropped, DROPPED, rule.owner)
     number = rule.num_classes
     return PredictionRule(
         torch.cat([rule.prototypes[keep], torch.from_numpy(tree.vectors[nodes])]),
@@ -47,13 +47,13 @@ def test_counts_are_what_the_rule_gives_after_every_split(stage):
     rule, points, members = stage
     splits = 0
     for row, tree in enumerate(split_trees(rule, points, members, 3, 0.6), 3):
-        assert tree.counts[0] == (rule.assigned(points) == row - 2).sum()
+        assert tree.counts[0] == (rule.decide(points).assigned == row - 2).sum()
 
         def follow(node: int, beside: list[int], row=row, tree=tree) -> int:
             if tree.children[node, 0] < 0:
                 return 0
             one, two = tree.children[node].tolist()
-            given = split(rule, row, tree, [one, two, *beside]).assigned(points)
+            given = split(rule, row, tree, [one, two, *beside]).decide(points).assigned
             found = [int((given == rule.num_classes + place).sum()) for place in (0, 1)]
             assert tree.counts[[one, two]].tolist() == found
             return 1 + follow(one, [two, *beside]) + follow(two, [one, *beside])

@@ -90,7 +90,8 @@ def test_all_sections():
     assert set(SECTIONS) <= page.ids()
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links[1:] == [f"#{name}" for name in SECTIONS]
-    for text in ("Two new classes.", "0.62", "from 1 to 3", "cannot be read", "learned 2 classes", "Dropped: class 3."):
+    texts = ("Two new classes.", "0.62", "between 1 and 3", "cannot be read", "learned 2 classes", "Dropped: class 3.")
+    for text in texts:
         assert text in re.sub(r"\s+", " ", page.text)
     assert "No image went to ant." in page.text
 
@@ -216,6 +217,19 @@ def test_nothing_new_is_one_point():
     assert "No other number is nearly as plausible" in page.text
     (best,) = [a for _, a in page.tags if a.get("class") == "best"]
     assert 0 < float(best["cx"]) < 360
+
+
+def test_that_perhaps_nothing_is_new_is_said():
+    record = {"number": 1, "low": 0, "high": 1, "numbers": [0, 1], "curve": [0.4, 0.6], "measure": "probability"}
+    text = Elements(render(full_page(number=Number.of(record), runs=()))).text
+    assert "Plausible: 0 or 1: perhaps nothing is new." in text
+    told = Elements(render(full_page(number=Number(number=1, low=1, high=1, given=True)))).text
+    assert "perhaps nothing" not in told
+
+
+def test_why_the_number_is_rough_is_said():
+    assert "Little is known <here>." in Elements(render(full_page(doubt="Little is known <here>."))).text
+    assert "Little is known" not in Elements(render(full_page())).text
 
 
 def test_axis_of_the_number_goes_to_the_end_of_its_interval():

@@ -1,4 +1,4 @@
-"""Metrics of stages and runs: clustering accuracy (All, Old, New), forgetting, NMI, ARI, calibration error.
+"""Metrics of stages and runs: clustering accuracy (All, Old, New), forgetting, NMI, ARI, calibration error, ROC area.
 
 Pure functions on numpy arrays.
 
@@ -8,9 +8,9 @@ and so on. `targets` (N,) are true ids; at a stage a true id below `num_old` is 
 of classes `num_known` equals `num_old`; with an estimated one a method may have more heads than there are
 classes, or fewer.
 
-Units: accuracies, shares, probabilities and the calibration error are per cent (0–100), `var_0` is per cent
-squared, NMI and ARI keep their usual scale (at most 1). A number that no image can give is None, which JSON
-can hold.
+Units: accuracies, shares, probabilities, the calibration error and the ROC area are per cent (0–100), `var_0` is
+per cent squared, NMI and ARI keep their usual scale (at most 1). A number that no image can give is None, which
+JSON can hold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, roc_auc_score
 
 from happycat.base.errors import InputError
 
@@ -203,6 +203,20 @@ def calibration_error(probabilities: np.ndarray, targets: np.ndarray, mapping: n
     return float(100 * np.abs(gap).sum() / len(targets))
 
 
+def roc_area(known: np.ndarray, unknown: np.ndarray) -> float | None:
+    """Open-set AUROC: how often an image of a known class has a higher score than one of an unknown class.
+
+    `known` (N,) and `unknown` (M,) are the scores of the images; two that are the same count half. None if N or M is 0.
+
+    >>> roc_area(np.array([0.75, 0.5]), np.array([0.25, 0.5]))
+    87.5
+    """
+    if not len(known) or not len(unknown):
+        return None
+    is_known = np.repeat([True, False], [len(known), len(unknown)])
+    return float(100 * roc_auc_score(is_known, np.concatenate([known, unknown])))
+
+
 def score_stage(
     targets: np.ndarray,
     probabilities: np.ndarray,
@@ -211,13 +225,17 @@ def score_stage(
     num_old: int,
     num_known: int,
     identities: Sequence[int] | None = None,
+    familiarity: np.ndarray | Sequence[float] = (),
+    unseen_familiarity: np.ndarray | Sequence[float] = (),
 ) -> dict[str, Any]:
     """All of a stage's numbers, ready for JSON.
 
     `targets` (N,), `probabilities` (N, heads), `predictions` (N,). At stage 0 pass num_old = num_known =
     num_base: there is no new class, and `new`, `strict_new`, `delta_p` and `delta_r` are None. From stage 2
     on pass as `identities` the list that the previous stage's scores hold under that key. `base` is ACC_init;
-    it, `per_class`, `var_0`, `acc_h` and `ece` use the Hungarian matching of `all`.
+    it, `per_class`, `var_0`, `acc_h` and `ece` use the Hungarian matching of `all`. `ece` is that of the old classes'
+    images. `roc` is the ROC area with which `familiarity` (N,) tells the images from those of classes that come in
+    later stages, whose is `unseen_familiarity` (M,); None if nothing is left to come.
     """
     targets, predictions = _ids(targets, predictions)
     if np.shape(probabilities)[0] != len(targets):
@@ -233,7 +251,7 @@ def score_stage(
     strict = accuracy(targets, predictions, num_old, fixed)
     per_class = per_class_accuracy(targets, predictions, max(num_old, int(targets.max()) + 1), mapping)
     unused = np.full(max(0, np.shape(probabilities)[1] - len(fixed)), -1)  # heads that no test image went to
-    has_new = plain.new is not None
+    has_new, old = plain.new is not None, targets < num_old
     return {
         **plain._asdict(),
         **{f"strict_{group}": value for group, value in strict._asdict().items()},
@@ -244,7 +262,8 @@ def score_stage(
         "delta_r": new_as_old(targets, predictions, num_old, num_known) if has_new else None,
         "var_0": base_variance(per_class, num_base),
         "acc_h": hardest_accuracy(per_class, num_base),
-        "ece": calibration_error(probabilities, targets, mapping),
+        "ece": calibration_error(probabilities[old], targets[old], mapping) if old.any() else None,
+        "roc": roc_area(np.asarray(familiarity), np.asarray(unseen_familiarity)),
         "per_class": per_class,
         "identities": np.concatenate([fixed, unused]).tolist(),
     }

@@ -217,11 +217,12 @@ class StageData:
         return f" × {recipe.views + 1} views, {recipe.total_bytes / 1e9:.2f} GB of tokens"
 
     def missing_views(self, stages: int) -> int:
-        """How many views of the first stages and of their test images are still to be sent through the trunk."""
+        """How many views of the first stages, and of all test images, are still to be sent through the trunk."""
         missing = 0
-        for t in range(stages):
+        for t in range(self.num_stages):
             tests = test_pictures(self.images, self.split, t)[0]
-            for pictures, views in ((self.pictures(t), self.config.views), (tests, 0)):
+            served = ((self.pictures(t), self.config.views),) if t < stages else ()
+            for pictures, views in (*served, (tests, 0)):
                 store: TokenStore | FeatureStore
                 if self.random_views is None:
                     store = self.store(pictures, views)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from happycat.methods.counting import ClassCounter
 from happycat.methods.method import Calibrated, Method
 from happycat.methods.parametric import ParametricConfig
 from happycat.methods.pretraining import train_from_scratch, tune_tail
+from happycat.report.charts import plausible
 
 __all__ = ["Loop", "LoopConfig", "stage_line"]
 
@@ -36,6 +37,15 @@ def stage_line(stage: int, scores: dict[str, Any]) -> str:
     groups = [(name, scores[name.lower()]) for name in ("All", "Old", "New")]
     shown = groups if scores["new"] is not None else groups[:1]
     return f"{stage_name(stage)}: " + "   ".join(f"{name} {value:.1f}" for name, value in shown)
+
+
+class Tested(NamedTuple):
+    """Test images: their keys, class ids (N,), class probabilities (N, K) and familiarity (N,)."""
+
+    keys: list[str]
+    targets: np.ndarray
+    probabilities: np.ndarray
+    familiarity: np.ndarray
 
 
 class Loop:
@@ -146,8 +156,9 @@ class Loop:
         found = self.counter.count(stage, served, seeded(self.config.seed, stage, "count"), self.progress)
         if self.counter.estimates:
             self.count = found
-            between = "" if found.low == found.high else f", between {found.low} and {found.high}"
-            self.progress.message(f"{stage_name(stage)}: {found.number} new classes estimated{between}")
+            others = plausible(found.low, found.high)
+            news = f"{found.number} new {'class' if found.number == 1 else 'classes'} estimated"
+            self.progress.message(f"{stage_name(stage)}: {news}{', ' if others else ''}{others}")
         return found.number
 
     # Training
@@ -174,23 +185,33 @@ class Loop:
 
     # Evaluation
 
-    def _test(self, stage: int) -> tuple[np.ndarray, list[str], np.ndarray]:
-        """Probabilities, keys and class ids of the test images of all classes seen."""
+    def _test(self, stage: int) -> Tested:
+        """The test images of all classes seen."""
         sets = self.data.test_sets(stage)
-        probabilities = torch.cat([self.method.predict_all(test.served) for test in sets])
-        keys = [key for test in sets for key in test.pictures.keys]
-        return probabilities.cpu().numpy(), keys, np.concatenate([test.ids for test in sets])
+        probabilities, familiarity = zip(*(self.method.evaluate(test.served) for test in sets), strict=True)
+        return Tested(
+            [key for test in sets for key in test.pictures.keys],
+            np.concatenate([test.ids for test in sets]),
+            torch.cat(probabilities).cpu().numpy(),
+            torch.cat(familiarity).cpu().numpy(),
+        )
+
+    def _unseen_familiarity(self, stage: int) -> np.ndarray:
+        """The familiarity (M,) of the test images of classes that come in later stages; it chooses nothing."""
+        later = self.data.test_sets(self.data.num_stages - 1)[stage + 1 :]
+        found = [self.method.evaluate(test.served)[1].cpu().numpy() for test in later]
+        return np.concatenate(found) if found else np.empty(0)
 
     def _test_accuracy(self, stage: int) -> float:
-        probabilities, _, targets = self._test(stage)
+        tested = self._test(stage)
         num_old = self.split.num_seen(max(0, stage - 1))
-        accuracy = clustering_accuracy(targets, probabilities.argmax(1), num_old).all
+        accuracy = clustering_accuracy(tested.targets, tested.probabilities.argmax(1), num_old).all
         assert accuracy is not None  # `check_split` refuses a class without test images
         return accuracy
 
     def _finish(self, stage: int, served: Unlabelled) -> None:
         """Score the stage and record all of it."""
-        probabilities, keys, targets = self._test(stage)
+        keys, targets, probabilities, familiarity = self._test(stage)
         earlier = self.record.stage_scores()
         identities = earlier[-1]["identities"] if earlier else None
         num_base, num_old = self.split.num_seen(0), self.split.num_seen(max(0, stage - 1))
@@ -202,6 +223,8 @@ class Loop:
             num_old=num_old,
             num_known=len(identities) if identities else num_base,
             identities=identities,
+            familiarity=familiarity,
+            unseen_familiarity=self._unseen_familiarity(stage),
         )
         assigned = self.method.predict_all(served).cpu().numpy()
         self.record.finish_stage(

@@ -128,10 +128,10 @@ class Display(Progress):
 
 
 def scores_table(stage_scores: list[dict], title: str) -> Table:
-    """All / Old / New per stage."""
+    """All / Old / New per stage, and what the probabilities are worth: calibration error and ROC area of the unseen."""
     table = Table(title=shown(title), title_justify="left")
     table.add_column("stage")
-    for name in ("All", "Old", "New", "strict All", "NMI"):
+    for name in ("All", "Old", "New", "strict All", "NMI", "ECE", "ROC"):
         table.add_column(name, justify="right")
     for t, scores in enumerate(stage_scores):
         table.add_row(
@@ -141,6 +141,8 @@ def scores_table(stage_scores: list[dict], title: str) -> Table:
             _per_cent(scores["new"]),
             _per_cent(scores["strict_all"]),
             f"{scores['nmi']:.3f}",
+            _per_cent(scores.get("ece")),
+            _per_cent(scores.get("roc")),  # an earlier record has none
         )
     return table
 

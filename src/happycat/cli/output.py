@@ -16,6 +16,7 @@ from happycat.base.text import shown
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment, Discovery, FitReport
 from happycat.model.summary import class_summaries
+from happycat.report.charts import plausible
 from happycat.report.classes import CONFIDENCE, SEPARATION
 
 # Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
@@ -47,12 +48,12 @@ def found_table(cat: Happycat, found: Discovery) -> Table:
 
 
 def found_sentence(found: Discovery) -> str:
-    """How many new classes, and how many doubtful images."""
-    count = found.count
-    between = "" if count is None or count.low == count.high else f" (between {count.low} and {count.high})"
-    number = len(found.new)
+    """How many new classes, and how many doubtful images; then why the number is rough, if it is."""
+    others = plausible(found.count.low, found.count.high) if found.count else ""
+    number, others = len(found.new), f" ({others})" if others else ""
     news = "no new class" if number == 0 else "1 new class" if number == 1 else f"{number} new classes"
-    return f"{len(found.assigned)} images: {news}{between}; {found.unsure} images it is unsure about"
+    doubt = f"\n{found.doubt} If you know it, give --new K." if found.doubt else ""
+    return f"{len(found.assigned)} images: {news}{others}; {found.unsure} images it is unsure about{doubt}"
 
 
 def print_rows(rows: Sequence[Assignment], as_json: bool, as_csv: bool) -> None:

@@ -201,8 +201,8 @@ def _vectors(array: np.ndarray) -> np.ndarray:
     if not np.isfinite(wide).all():
         rows = np.flatnonzero(~np.isfinite(wide).all(1))
         raise InputError(f"{len(rows)} of {len(wide)} vectors have numbers that are not finite (first: row {rows[0]})")
-    if (largest := float(np.abs(wide).max())) > LARGEST:
+    if (largest := max(float(wide.max()), -float(wide.min()))) > LARGEST:
         raise InputError(f"the largest number, {largest:.1e}, is beyond float32; scale the vectors")
-    if np.linalg.norm(wide.astype(np.float64), axis=1).max() > LONGEST:
+    if np.einsum("nd,nd->n", wide, wide, dtype=np.float64).max() > LONGEST**2:
         raise InputError(f"the vectors are too long to be squared in float32 (largest: {largest:.1e}); scale them")
     return np.ascontiguousarray(wide, dtype=np.float32)

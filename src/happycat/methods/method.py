@@ -140,10 +140,32 @@ class Method(nn.Module):
         """Class probabilities (B, K) of centre views; changes nothing, not even a random state."""
         return self.logits(tokens).softmax(1)
 
+    def familiarity(self, tokens: TailInput, probabilities: Tensor) -> Tensor:
+        """How sure it is that images are of a known class, (B,): the higher, the surer. Rejection would go by it.
+
+        The largest of the class probabilities (B, K) that `predict` gives them, unless a method has a better one.
+        """
+        return probabilities.amax(1)
+
     @torch.no_grad()
     def predict_all(self, unlabelled: Unlabelled) -> Tensor:
         """Class probabilities (N, K) of every image."""
         return torch.cat([self.predict(tokens) for tokens in unlabelled.views.centre()])
+
+    @torch.no_grad()
+    def evaluate(self, unlabelled: Unlabelled) -> tuple[Tensor, Tensor]:
+        """Class probabilities (N, K) and familiarity (N,) of every image, each of which is read once."""
+        pieces = []
+        for tokens in unlabelled.views.centre():
+            probabilities = self.predict(tokens)
+            pieces.append((probabilities, self.familiarity(tokens, probabilities)))
+        probabilities, familiarity = map(torch.cat, zip(*pieces, strict=True))
+        return probabilities, familiarity
+
+    @torch.no_grad()
+    def classify(self, unlabelled: Unlabelled) -> Tensor:
+        """The likeliest class (N,) of every image; never are all probabilities held."""
+        return torch.cat([self.predict(tokens).argmax(1) for tokens in unlabelled.views.centre()])
 
     @torch.no_grad()
     def features(self, unlabelled: Unlabelled) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from happycat.images.sources import Label
 from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm
-from happycat.methods.calm.prediction import Prediction, PredictionRule
+from happycat.methods.calm.prediction import Decision, PredictionRule, nearest
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Assignment
 from happycat.model.review import points_of_stage
@@ -28,9 +28,11 @@ def rule_of(registry: ClassRegistry, temperature: Tensor) -> PredictionRule:
     return PredictionRule(prototypes, torch.from_numpy(active.owner), len(registry), temperature, thresholds)
 
 
-def count_images(registry: ClassRegistry, points: Tensor, temperature: Tensor, stage: int) -> None:
-    """Count the images of the batch `points` (N, d) of a stage by the classes that they are given now."""
-    registry.count(rule_of(registry, temperature).assigned(points).tolist(), stage)
+def count_images(registry: ClassRegistry, points: Tensor, temperature: Tensor, stage: int) -> Decision:
+    """Count the images of a stage, `points` (N, d), by the classes that they are given now; returns these."""
+    decision = rule_of(registry, temperature).decide(points)
+    registry.count(decision.assigned.tolist(), stage)
+    return decision
 
 
 def count_again(registry: ClassRegistry, model: Path, temperature: Tensor, stage: int) -> None:
@@ -74,8 +76,8 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
         float(calm.rejection_threshold),
     )
     known, new = len(old.prototypes), prototypes[len(old.prototypes) :]
-    cosines, nearest = (points @ prototypes.T).max(1)
-    members = [(nearest == row).nonzero()[:, 0] for row in range(known, len(prototypes))]
+    cosines, rows = nearest(points, prototypes)
+    members = [(rows == row).nonzero()[:, 0] for row in range(known, len(prototypes))]
     own = [min(most, rejection_threshold(cosines[places, None])) if len(places) else most for places in members]
     rule = PredictionRule(
         torch.cat([old.prototypes, new]),
@@ -87,13 +89,13 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
     return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known, most)]
 
 
-def assignments(registry: ClassRegistry, keys: Sequence[str], predicted: Prediction) -> list[Assignment]:
+def assignments(registry: ClassRegistry, keys: Sequence[str], decision: Decision) -> list[Assignment]:
     """The class of each image and its probability, or none if it is rejected."""
-    best, place = predicted.probabilities.max(1)
     ids, labels = [entry.id for entry in registry], [registry.label(entry) for entry in registry]
+    unknown = registry.unknown
     return [
-        Assignment(key, None, registry.unknown, p, True) if odd else Assignment(key, ids[c], labels[c], p, p < SURE)
-        for key, p, c, odd in zip(keys, best.tolist(), place.tolist(), predicted.rejected.tolist(), strict=True)
+        Assignment(key, None, unknown, p, True) if odd else Assignment(key, ids[c], labels[c], p, p < SURE)
+        for key, c, p, odd in zip(keys, *(column.tolist() for column in decision), strict=True)
     ]
 
 

@@ -87,8 +87,10 @@ def embedded(
     """Read images, and embed the centre view of each."""
     gathered = read(source, progress.step("reading"))
     features = embed(extractor, gathered.pictures, CENTRE, progress, cache_dir)
-    order = in_order(source, gathered)
-    embeddings = unit_embeddings(features)[[place for _, place in order]]
+    embeddings, order = unit_embeddings(features), in_order(source, gathered)
+    places = [place for _, place in order]
+    if places != list(range(len(embeddings))):
+        embeddings = embeddings[places]
     return Embedded([key for key, _ in order], embeddings, gathered.skipped)
 
 

@@ -19,7 +19,7 @@ from happycat.base.progress import SILENT, Progress
 from happycat.base.seeding import seeded
 from happycat.images.collecting import listed_labels
 from happycat.images.sources import Accepted, Label, Source, VectorRows, accepted, checked_labels, read, read_labelled
-from happycat.methods.calm.prediction import Prediction, PredictionRule
+from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
 from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
@@ -162,13 +162,13 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Source) -> np.ndarray:
         """The label of each image's class, or "unknown" (−1 for numbers), in the order of the images."""
-        embeddings = self._embedded(X).every()
-        rows = assignments(self.registry_, [""] * len(embeddings), self._predicted(embeddings))
-        return label_array(self.registry_, [row.label for row in rows])
+        decision = self._decided(self._embedded(X).every())
+        unknown_last = [*(self.registry_.label(entry) for entry in self.registry_), self.registry_.unknown]
+        return label_array(self.registry_, unknown_last)[decision.assigned.numpy()]
 
     def predict_proba(self, X: Source) -> np.ndarray:
         """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
-        return self._predicted(self._embedded(X).every()).probabilities.numpy()
+        return self.rule().probabilities(self._embedded(X).every(), self.calm_.space).numpy()
 
     def transform(self, X: Source) -> np.ndarray:
         """Embeddings (N, D) of unit length: of each image's centre view, or the vectors themselves."""
@@ -177,7 +177,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def assign(self, X: Source) -> list[Assignment]:
         """The class of each image and its probability; what could not be read is in `skipped_`."""
         keys, embeddings, self.skipped_ = self._embedded(X)
-        return assignments(self.registry_, keys, self._predicted(embeddings))
+        return assignments(self.registry_, keys, self._decided(embeddings))
 
     @property
     def classes_(self) -> np.ndarray:
@@ -287,8 +287,8 @@ class Happycat(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         return rule_of(self.registry_, self.calm_.softmax_temperature)
 
-    def _predicted(self, embeddings: Tensor) -> Prediction:
-        return self.rule()(self.calm_.space(embeddings))
+    def _decided(self, embeddings: Tensor) -> Decision:
+        return self.rule().decide(embeddings, self.calm_.space)
 
     @contextmanager
     def _watched(self) -> Iterator[Progress]:

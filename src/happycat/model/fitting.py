@@ -18,8 +18,9 @@ from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.model.checks import check_differ, numbered_classes
-from happycat.model.classes import assignments, count_images, labelled_classes, remember, rule_of, take_up
+from happycat.model.classes import assignments, count_images, labelled_classes, remember, take_up
 from happycat.model.embedding import embed, trained, unit_embeddings
+from happycat.model.knowledge import Knowledge
 from happycat.model.results import Discovery, FitReport
 from happycat.model.storage import State
 from happycat.model.validation import held_out, validate
@@ -80,11 +81,12 @@ def discover_classes(
     list(calm.discover(served, number, Training(generator)))
     points = calm.space(unit_embeddings(features))
     new = take_up(registry, calm, points, stage)
-    count_images(registry, points, calm.softmax_temperature, stage)
+    decision = count_images(registry, points, calm.softmax_temperature, stage)
     return Discovery(
         new=new,
-        assigned=assignments(registry, gathered.pictures.keys, rule_of(registry, calm.softmax_temperature)(points)),
+        assigned=assignments(registry, gathered.pictures.keys, decision),
         count=count,
+        doubt="" if count is None else Knowledge.of(registry).doubt,
         points=points,
         pictures=gathered.pictures,
         skipped=gathered.skipped,

@@ -21,6 +21,7 @@ from happycat.images.pictures import Pictures
 from happycat.model import file as model_file
 from happycat.model.classes import assignments
 from happycat.model.estimator import Happycat
+from happycat.model.knowledge import Knowledge
 from happycat.model.results import Assignment
 from happycat.model.review import Review, last_discovery, last_review
 from happycat.model.summary import class_summaries
@@ -39,7 +40,7 @@ def review_page(model: Path, images: bool = True) -> Page:
 def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> Page:
     """The page of a discovery as the model `cat`, which is the last version of the file `model`, sees it."""
     points = torch.from_numpy(review.points)
-    rows = assignments(cat.registry_, review.keys, cat.rule()(points))
+    rows = assignments(cat.registry_, review.keys, cat.rule().decide(points))
     classes = class_summaries(cat, rows, points, review.stage)
     versions = model_file.history(model)
     discovery = last_discovery(versions)
@@ -56,6 +57,7 @@ def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> 
             for row, (x, y) in zip(rows, review.places, strict=True)
         ),
         number=Number.of(review.count) or Number(number=review.found, low=review.found, high=review.found, given=True),
+        doubt="" if review.count is None else Knowledge.of(cat.registry_).doubt,
         skipped=review.skipped,
         duplicates=review.duplicates,
         history=_version_rows(versions),

@@ -85,6 +85,11 @@ class Pool:
         self._columns.clear()
         return row
 
+    def labelled_counts(self) -> np.ndarray:
+        """How many images each class of the first chunk has, that of fit, as it was before any split."""
+        counts, children = self._piece(0, "counts"), self._piece(0, "children")
+        return np.delete(counts, children[children >= 0])
+
     def arrays(self) -> dict[str, np.ndarray]:
         """All chunks, by the names under which they are stored."""
         return {f"pool.{k}.{name}": self._piece(k, name) for k in range(self.num_chunks) for name in COLUMNS}

@@ -44,6 +44,7 @@ class Discovery:
     assigned: list[Assignment]
     new: list[int]  # ids
     count: Count | None  # None: the number was given
+    doubt: str  # why the estimate is rough, a sentence; empty if it is not, or if the number was given
     points: Tensor  # (N, d): the images' centre views in the discriminant space, which the assignments are made of
     pictures: Pictures
     skipped: list[Skipped] = field(default_factory=list)

@@ -15,14 +15,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.methods.calm.calibration import rejection_threshold
-from happycat.methods.calm.prediction import PredictionRule
+from happycat.methods.calm.prediction import PredictionRule, chunks, joined
 from happycat.model.registry import SplitTree
 
 LEVELS = 3  # of splits below a class
 FEWEST = 4  # images that are split
 SMALLEST = 2  # images of a half: nothing is kept of a single image
 ROUNDS = 20  # of k-means
-CHUNK = 4096  # images whose cosines with all prototypes are held at a time
 BLOCK = 256  # classes whose halves' cosines are held at a time
 
 
@@ -108,12 +107,12 @@ class _Competition:
 
     def __init__(self, rule: PredictionRule, points: Tensor, first: int):
         self.rule, self.points, self.first, self.temperature = rule, points, first, float(rule.temperature)
-        pieces = [self._best(some) for some in points.split(CHUNK)]
-        self.scores, self.classes, self.cosines, self.rows = (torch.cat(part) for part in zip(*pieces, strict=True))
+        pieces = (self._best(some) for some in chunks(points, len(rule.prototypes)))
+        self.scores, self.classes, self.cosines, self.rows = joined(pieces, len(points))
 
     def _best(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         cosines = points @ self.rule.prototypes.T
-        return *(self._score(cosines) @ self.rule.members.double()).topk(2, 1), *cosines.topk(2, 1)
+        return *self.rule.summed(self._score(cosines)).topk(2, 1), *cosines.topk(2, 1)
 
     def _score(self, cosines: Tensor) -> Tensor:
         """What a softmax would divide by its sum; in double precision, where no cosine is too small to count."""
@@ -121,13 +120,13 @@ class _Competition:
 
     def counted(self, trees: Sequence[_Tree]) -> list[SplitTree]:
         """The trees with the images that the rule gives to each node, once it is split from its class."""
-        given = self.rule.assigned(self.points)
+        given = self.rule.decide(self.points).assigned
         whole = given[given >= 0].bincount(minlength=self.rule.num_classes).tolist()
         done = []
         for start in range(0, len(trees), BLOCK):
             block = trees[start : start + BLOCK]
             for row, (tree, places) in enumerate(zip(block, self._within_reach(block, start), strict=True), start):
-                own = int(self.rule.members[self.first + row].argmax())
+                own = int(self.rule.owner[self.first + row])
                 done.append(self._counted(tree, self.first + row, own, places, whole[own]))
         return done
 
@@ -135,10 +134,10 @@ class _Competition:
         """The places of the images, for each tree, that one of its nodes may win: no other class has a higher score."""
         most = max(len(tree.vectors) for tree in trees)
         vectors = torch.stack([torch.stack((tree.vectors + tree.vectors[:1] * most)[:most]) for tree in trees])
-        own = self.rule.members[self.first + start :][: len(trees)].argmax(1)
+        own = self.rule.owner[self.first + start :][: len(trees)]
         first, second = 1 + self.temperature * self.scores.log().T - 1e-6  # as cosines; what rounding may take off
         found = []
-        for places in torch.arange(len(self.points)).split(CHUNK):
+        for places in chunks(torch.arange(len(self.points)), len(trees) * most):
             nearest = (self.points[places] @ vectors.flatten(0, 1).T).unflatten(1, (len(trees), most)).amax(2)
             bar = torch.where(self.classes[places, :1] == own, second[places, None], first[places, None])
             tree, place = (nearest > bar).T.nonzero().T

@@ -52,6 +52,11 @@ class Number:
     measure: str = "score"
     given: bool = False
 
+    @property
+    def others(self) -> str:
+        """The plausible numbers in words; empty if only the estimate is, or if the number was given."""
+        return "" if self.given else plausible(self.low, self.high)
+
     @classmethod
     def of(cls, count: Mapping[str, Any] | None) -> Number | None:
         """A recorded estimate as it is shown."""
@@ -78,6 +83,18 @@ class Run:
     scores: tuple[Mapping[str, Any], ...]
     confidence_old: tuple[float, ...] = ()
     confidence_new: tuple[float, ...] = ()
+
+
+def plausible(low: int, high: int) -> str:
+    """The interval of an estimated number of new classes in words; empty if there is only one number in it.
+
+    >>> plausible(2, 5), plausible(0, 1)
+    ('between 2 and 5', '0 or 1: perhaps nothing is new')
+    """
+    if low == high:
+        return ""
+    words = f"{low} or {high}" if high == low + 1 else f"between {low} and {high}"
+    return f"{words}: perhaps nothing is new" if low == 0 else words
 
 
 def number_panel(number: Number, title: str | None = None) -> Panel:

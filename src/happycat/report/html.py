@@ -53,6 +53,7 @@ class Page:
     cards: tuple[ClassSummary, ...] = ()
     dots: tuple[Dot, ...] = ()
     number: Number | None = None
+    doubt: str = ""  # why the estimate of the number is rough, a sentence
     skipped: tuple[tuple[str, str], ...] = ()  # path, reason
     duplicates: int = 0
     history: tuple[tuple[int, str, str], ...] = ()  # version, when, what

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
-from happycat.base.metrics import Accuracy, accuracy, calibration_error, hungarian
+from happycat.base.metrics import Accuracy, accuracy, calibration_error, hungarian, roc_area
 from happycat.base.progress import Advance, nobody
 from happycat.benchmark.paper.bound import linear_discriminant, nearest_mean
 from happycat.benchmark.protocol import Split
@@ -24,7 +23,7 @@ from happycat.images.pictures import Images
 from happycat.images.sources import VectorRows
 from happycat.methods.calm.method import Calm
 from happycat.methods.calm.number import Count
-from happycat.methods.calm.prediction import PredictionRule
+from happycat.methods.calm.prediction import PredictionRule, nearest
 
 
 class Discovered(Protocol):
@@ -205,9 +204,12 @@ def score(
 def roc_areas(estimator: Estimator, vectors: np.ndarray, known: np.ndarray) -> tuple[float, float]:
     """ROC areas (%) with which the largest cosine and the largest probability tell `known` images (N,) from others."""
     points = estimator.calm_.space(torch.from_numpy(estimator.transform(vectors)))
-    cosines = (points @ estimator.rule().prototypes.T).max(1).values.numpy()
+    cosines = nearest(points, estimator.rule().prototypes).value.numpy()
     probabilities = estimator.predict_proba(vectors).max(1)
-    return 100 * float(roc_auc_score(known, cosines)), 100 * float(roc_auc_score(known, probabilities))
+    by_cosine, by_probability = (roc_area(score[known], score[~known]) for score in (cosines, probabilities))
+    assert by_cosine is not None  # a stage has old classes and new ones
+    assert by_probability is not None
+    return by_cosine, by_probability
 
 
 class Bounds:

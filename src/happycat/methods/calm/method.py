@@ -30,7 +30,7 @@ from happycat.methods.calm.calibration import (
 )
 from happycat.methods.calm.mixture import Search
 from happycat.methods.calm.number import NOTHING_NEW, NUM_VALUES, Count, NumberModel, count, follow
-from happycat.methods.calm.prediction import PredictionRule
+from happycat.methods.calm.prediction import PredictionRule, nearest
 from happycat.methods.calm.space import Scatter, Space
 from happycat.methods.method import Method, MethodConfig
 
@@ -166,8 +166,7 @@ class Calm(Method):
         self.memory.replace(torch.cat([self.memory.prototypes, means]), torch.cat([self.memory.counts, counts]))
 
     def logits(self, tokens: TailInput) -> Tensor:
-        points = self.space(normalize(self.tail(tokens), dim=-1))
-        return points @ self.memory.prototypes.T / self.softmax_temperature
+        return self._point(tokens) @ self.memory.prototypes.T / self.softmax_temperature
 
     def rule(self) -> PredictionRule:
         """The prediction rule; each class has one prototype here."""
@@ -176,7 +175,15 @@ class Calm(Method):
         return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, thresholds)
 
     def predict(self, tokens: TailInput) -> Tensor:
-        return self.rule()(self.space(normalize(self.tail(tokens), dim=-1))).probabilities
+        return self.rule()(self._point(tokens)).probabilities
+
+    def familiarity(self, tokens: TailInput, probabilities: Tensor) -> Tensor:
+        """The cosine with the nearest class, which images are rejected by."""
+        return nearest(self._point(tokens), self.memory.prototypes).value
+
+    def _point(self, tokens: TailInput) -> Tensor:
+        """A view of each image in the space, (B, d)."""
+        return self.space(normalize(self.tail(tokens), dim=-1))
 
     def points(self, unlabelled: Unlabelled) -> Tensor:
         """The images in the space, (N, d), each the mean of its views."""
