@@ -26,11 +26,12 @@ def test_a_calm_that_did_not_measure_its_radius_is_refused(cat, tmp_path):
         mean_cosine(Happycat.load(tmp_path / "m.cat").calm_)
 
 
-def test_each_class_has_its_prototype_its_images_and_the_threshold_of_all(cat):
+def test_each_class_has_its_prototype_its_images_and_its_threshold(cat):
     registry = prototype_registry(cat.calm_, ["a", "b", "c", "d", None, None], [0, 0, 0, 0, 1, 2])
     assert [registry.label(entry) for entry in registry] == ["a", "b", "c", "d", "class 4", "class 5"]
     assert [registry.learned_from(entry) for entry in registry] == [30] * KNOWN
-    assert (registry.pool.thresholds == cat.calm_.rejection_threshold.item()).all()
+    assert (registry.pool.thresholds == cat.calm_.thresholds.numpy()).all()
+    assert len(set(registry.pool.thresholds.tolist())) > 1  # each class has its own
     assert (registry.pool.vectors == cat.calm_.memory.prototypes.numpy()).all()
     with pytest.raises(InputError, match="cannot be split"):
         registry.split("a")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 from happycat import Happycat
+from happycat.methods.calm import method
 from happycat.model.knowledge import Knowledge
 from tests.helpers.vectors import clouds
 
@@ -63,3 +66,15 @@ def test_few_images_of_many_classes_are_little():
     vectors, labels = clouds(range(12), each=3)
     found = Happycat().fit(vectors, labels).discover(np.concatenate([clouds([12])[0], vectors]))
     assert found.doubt == f"{LITTLE} (about 3 images of a class): the number is rough."
+
+
+def test_a_photograph_that_was_saved_many_times_is_no_new_class(monkeypatch):
+    random = np.random.default_rng(0)
+    means, labels = random.standard_normal((12, 24)), np.repeat(np.arange(12), 20)
+    cat = Happycat().fit(means[labels] + 0.5 * random.standard_normal((240, 24)), labels)
+    inbox = means[labels[::4]] + 0.5 * random.standard_normal((60, 24))
+    odd = means[:2] + 1.5 * random.standard_normal((2, 24))
+    copies = np.repeat(odd, 15, 0) + 1e-3 * random.standard_normal((30, 24))
+    assert copy.deepcopy(cat).discover(np.concatenate([inbox, copies]), "auto").count.number == 0
+    monkeypatch.setattr(method, "first_of_copies", lambda points, nearest, least: nearest >= 0)  # as if all differed
+    assert cat.discover(np.concatenate([inbox, copies]), "auto").count.number > 0

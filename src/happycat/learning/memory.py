@@ -14,12 +14,13 @@ def class_means(features: Tensor, labels: Tensor, fallback: Tensor) -> tuple[Ten
 
     A class without any takes its row of `fallback` (K, D); a label outside 0…K−1 counts for none.
     """
-    rows, counts = [], []
-    for c in range(len(fallback)):
-        members = features[labels == c]
-        rows.append(members.mean(0) if len(members) else fallback[c])
-        counts.append(len(members))
-    return normalize(torch.stack(rows), dim=-1), torch.tensor(counts, device=features.device)
+    number = len(fallback)
+    inside = (labels >= 0) & (labels < number)
+    order = torch.where(inside, labels, number).argsort(stable=True)
+    counts = labels[inside].bincount(minlength=number)
+    groups = features[order][: int(counts.sum())].split(counts.tolist())
+    rows = [members.mean(0) if len(members) else fallback[c] for c, members in enumerate(groups)]
+    return normalize(torch.stack(rows), dim=-1), counts
 
 
 class ClassMemory(nn.Module):
@@ -63,7 +64,8 @@ class ClassMemory(nn.Module):
     def measure_radius(self, features: Tensor, labels: Tensor) -> None:
         """Set r from Stage-0: r² = mean over the classes of Tr(Σ_c)/D, of unit features."""
         features = normalize(features, dim=-1)
-        spreads = [features[labels == c].var(0, unbiased=False).mean() for c in labels.unique()]
+        groups = features[labels.argsort(stable=True)].split([n for n in labels.bincount().tolist() if n])
+        spreads = [members.var(0, unbiased=False).mean() for members in groups]
         self.radius = torch.stack(spreads).mean().sqrt()
 
     def hardness(self, temperature: float) -> Tensor:

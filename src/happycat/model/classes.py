@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from happycat.images.sources import Label
-from happycat.methods.calm.calibration import rejection_threshold
 from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import Decision, PredictionRule, nearest
 from happycat.model.registry import ClassRegistry
@@ -48,8 +47,12 @@ def count_again(registry: ClassRegistry, model: Path, temperature: Tensor, stage
 
 def remember(calm: Calm, registry: ClassRegistry) -> int:
     """Give Calm the prototypes that are in use, those of dropped classes too; their number is returned."""
-    rows = registry.active().rows
-    calm.memory.replace(*(torch.from_numpy(column[rows]) for column in (registry.pool.vectors, registry.pool.counts)))
+    rows, pool = registry.active().rows, registry.pool
+    prototypes, counts, thresholds = (
+        torch.from_numpy(column[rows]) for column in (pool.vectors, pool.counts, pool.thresholds)
+    )
+    calm.memory.replace(prototypes, counts)
+    calm.thresholds = thresholds
     return len(rows)
 
 
@@ -57,9 +60,7 @@ def labelled_classes(calm: Calm, points: Tensor, labels: Tensor, names: Sequence
     """A new registry with the classes that Calm has learned; `points` (N, d) are the labelled images' centre views."""
     members = [(labels == c).nonzero()[:, 0] for c in range(len(names))]
     registry = ClassRegistry()
-    for name, tree in zip(
-        names, split_trees(calm.rule(), points, members, 0, float(calm.rejection_threshold)), strict=True
-    ):
+    for name, tree in zip(names, split_trees(calm.rule(), points, members, 0), strict=True):
         registry.add(name, 0, tree)
     return registry
 
@@ -67,26 +68,21 @@ def labelled_classes(calm: Calm, points: Tensor, labels: Tensor, names: Sequence
 def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> list[int]:
     """Add the classes that Calm has discovered besides those of the registry; their ids are returned.
 
-    `points` (N, d) are the centre views of the stage's images. A discovered class is less alike than a labelled one:
-    its rejection threshold is that of its own images, if that is lower.
+    `points` (N, d) are the centre views of the stage's images.
     """
-    old, prototypes, most = (
-        rule_of(registry, calm.softmax_temperature),
-        calm.memory.prototypes,
-        float(calm.rejection_threshold),
-    )
-    known, new = len(old.prototypes), prototypes[len(old.prototypes) :]
-    cosines, rows = nearest(points, prototypes)
-    members = [(rows == row).nonzero()[:, 0] for row in range(known, len(prototypes))]
-    own = [min(most, rejection_threshold(cosines[places, None])) if len(places) else most for places in members]
+    old, found = rule_of(registry, calm.softmax_temperature), calm.rule()
+    known = len(old.prototypes)
+    new = found.prototypes[known:]
+    rows = nearest(points, found.prototypes).row
+    members = [(rows == row).nonzero()[:, 0] for row in range(known, known + len(new))]
     rule = PredictionRule(
         torch.cat([old.prototypes, new]),
         torch.cat([torch.from_numpy(registry.active().owner), len(registry) + torch.arange(len(new))]),
         len(registry) + len(new),
         calm.softmax_temperature,
-        torch.cat([old.thresholds, torch.tensor(own)]),
+        torch.cat([old.thresholds, found.thresholds[known:]]),
     )
-    return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known, most)]
+    return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known)]
 
 
 def assignments(registry: ClassRegistry, keys: Sequence[str], decision: Decision) -> list[Assignment]:

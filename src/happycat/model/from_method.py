@@ -48,9 +48,9 @@ def write_model(
 
 def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequence[int]) -> ClassRegistry:
     """A new registry with the classes of Calm, one prototype each: without their images, none can be split."""
-    threshold, registry = float(calm.rejection_threshold), ClassRegistry()
-    prototypes, counts = calm.memory.prototypes.cpu().numpy(), calm.memory.counts.tolist()
-    for name, stage, prototype, count in zip(names, stages, prototypes, counts, strict=True):
+    registry = ClassRegistry()
+    columns = calm.memory.prototypes.cpu().numpy(), calm.memory.counts.tolist(), calm.thresholds.tolist()
+    for name, stage, prototype, count, threshold in zip(names, stages, *columns, strict=True):
         registry.add(name, stage, SplitTree.leaf(prototype, count, threshold))
     return registry
 

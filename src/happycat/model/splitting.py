@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.methods.calm.calibration import rejection_threshold
+from happycat.methods.calm.calibration import deviation
 from happycat.methods.calm.prediction import PredictionRule, chunks, joined
 from happycat.model.registry import SplitTree
 
@@ -25,19 +25,17 @@ ROUNDS = 20  # of k-means
 BLOCK = 256  # classes whose halves' cosines are held at a time
 
 
-def split_trees(
-    rule: PredictionRule, points: Tensor, members: Sequence[Tensor], first: int, most: float
-) -> list[SplitTree]:
+def split_trees(rule: PredictionRule, points: Tensor, members: Sequence[Tensor], first: int) -> list[SplitTree]:
     """The tree of each class whose one prototype is row `first` + i of the rule.
 
-    `points` (N, d) are all images of the stage, `members[i]` the places of those of the class, `most` is the largest
-    rejection threshold that a half may have.
+    `points` (N, d) are all images of the stage, `members[i]` the places of those of the class. The rejection threshold
+    of a half is that of its own images, if that is lower than that of the class.
     """
     if not members:
         return []
     trees = []
     for row, places in enumerate(members, first):
-        tree = _Tree(points, most)
+        tree = _Tree(points)
         tree.add(rule.prototypes[row], float(rule.thresholds[row]))
         tree.grow(0, places, LEVELS)
         trees.append(tree)
@@ -49,7 +47,6 @@ class _Tree:
     """Directions with their rejection thresholds; a node has two children or none (−1), the larger half first."""
 
     points: Tensor
-    most: float
     vectors: list[Tensor] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
     children: list[tuple[int, int]] = field(default_factory=list)
@@ -73,7 +70,8 @@ class _Tree:
         halves = []
         for i in (0, 1) if sizes[0] >= sizes[1] else (1, 0):
             cosines = own[half == i] @ vectors[i]
-            child = self.add(vectors[i], min(self.most, rejection_threshold(cosines[:, None])))
+            own_threshold = float(cosines.mean()) - 2 * deviation(cosines)
+            child = self.add(vectors[i], min(self.thresholds[0], own_threshold))
             halves.append((child, places[half == i]))
         self.children[node] = halves[0][0], halves[1][0]
         for child, some in halves:

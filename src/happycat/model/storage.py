@@ -18,6 +18,7 @@ from happycat.model.classes import remember
 from happycat.model.file import ModelFile, Part
 from happycat.model.registry import ClassRegistry
 
+OF_CLASSES = ("memory.", "usual_cosines")  # what Calm has of each class
 VECTORS = "vectors"  # stands for a backbone where features are given
 
 
@@ -53,9 +54,9 @@ def read_state(found: ModelFile) -> State:
     arrays = {name: np.array(array) for name, array in found.arrays.items()}
     metadata, calm = found.metadata, Calm(Vectors(len(arrays["space.mean"])), CalmConfig())
     registry = ClassRegistry.of(metadata, arrays)
-    remember(calm, registry)
     own = {name: torch.from_numpy(arrays[name]) for name in _without_prototypes(calm)}
     calm.load_state_dict({**calm.state_dict(), **own})
+    remember(calm, registry)
     return State(calm, registry, metadata["stage"], metadata["mean_cosine"], metadata["random_state"])
 
 
@@ -81,4 +82,5 @@ def backbone_params(base: Part) -> dict[str, Any]:
 
 
 def _without_prototypes(calm: Calm) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in calm.state_dict().items() if not name.startswith("memory.")}
+    """Calm's state without what it has of each class, which is the registry's."""
+    return {name: tensor for name, tensor in calm.state_dict().items() if not name.startswith(OF_CLASSES)}

@@ -6,9 +6,17 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from happycat.base.metrics import clustering_accuracy
 from happycat.learning.batches import draw_held_out
 from happycat.methods.calm import calibration as module
-from happycat.methods.calm.calibration import Calibration, fit_temperature, hold_out, rejection_threshold
+from happycat.methods.calm.calibration import (
+    Calibration,
+    Confidence,
+    deviation,
+    fit_temperature,
+    hold_out,
+    usual_cosines,
+)
 from happycat.methods.calm.mixture import Search
 from happycat.methods.calm.number import count, follow
 
@@ -81,6 +89,16 @@ def test_of_very_large_classes_some_images_are_served(monkeypatch):
     assert max(of_two) - min(of_two) > 85  # spread over all of them
 
 
+def test_of_many_classes_a_few_images_each_are_served(monkeypatch):
+    monkeypatch.setattr(module, "MOST_NEW", 24)
+    features, labels = labelled(each=100)
+    for held_out, each in (([2, 5, 7], 8), ([2, 5], 12), ([2, 5, 7, 0, 1], 4)):
+        episode = hold_out(features, labels, torch.tensor(held_out), generator())
+        assert episode.classes.bincount().tolist()[10 - len(held_out) :] == [each] * len(held_out)
+    of_two = sorted(places(episode.served[episode.classes == 5], features.mean(1)))
+    assert max(of_two) - min(of_two) > 85  # spread over all of them
+
+
 def test_the_known_classes_are_directions_in_the_space_of_what_is_still_labelled():
     features, labels = labelled()
     episode = hold_out(features, labels, torch.tensor([0, 4, 9]), generator())
@@ -109,38 +127,65 @@ def test_weights_that_favour_the_directions_of_classes_find_held_out_ones_better
     features = normalize(own[labels] + torch.randn(1000, 60, generator=generator(1)), dim=-1)[:, None]
     episodes = [hold_out(features, labels, draw_held_out(40, 0.2, generator(s)), generator(s)) for s in range(2)]
     made = Calibration(episodes, 60, 0.3)
-    assert made.accuracy(0.5, 0.03) > made.accuracy(0.0, 0.03) + 5
+    (weighted,), (plain,) = made.accuracies(0.5, [0.03]), made.accuracies(0.0, [0.03])
+    assert weighted > plain + 5
 
 
-def test_accuracy_is_that_of_the_validation_images():
-    made = calibration(*labelled(0.02))
-    assert made.accuracy(0.25, 0.03) == 100
+@pytest.mark.parametrize("wrong", [None, "classes", "truth"])  # of no images, the served or the validation ones
+def test_accuracies_are_those_on_the_served_and_the_validation_images(wrong):
+    """The classes are found without an error; then images are wrong that are said to be of another class."""
+    made, expected = calibration(*labelled(0.02)), 0.0
+    for episode in made.episodes:
+        found = torch.cat([episode.classes, episode.truth]).numpy()
+        if wrong:
+            some = getattr(episode, wrong)[::2]
+            some.copy_((some + 1) % NUM_CLASSES)
+        truth = torch.cat([episode.classes, episode.truth]).numpy()
+        expected += clustering_accuracy(truth, found, episode.num_old).all / len(made.episodes)
+    assert made.accuracies(0.25, [0.03, 0.05]) == pytest.approx([expected] * 2)
+    assert expected < 90 if wrong else expected == pytest.approx(100)
+
+
+def test_there_may_be_no_validation_images():
     features, labels = labelled()
     first = torch.arange(0, len(labels), EACH)
     nobody_judges = [hold_out(features[first], labels[first], some_held_out(0), generator())]
-    assert Calibration(nobody_judges, 20, 0.3).accuracy(0.25, 0.03) == 0
+    assert len(nobody_judges[0].validation) == 0
+    assert Calibration(nobody_judges, 20, 0.3).accuracies(0.25, [0.03]) == [100]  # of three images, each of a class
+
+
+def test_each_temperature_has_its_own_accuracy():
+    """So high a temperature that new classes are all the same; and in the order that was asked for."""
+    made = calibration(*labelled(0.3))
+    cold, hot = made.accuracies(0.25, [0.03, 3.0])
+    assert cold > hot + 10
+    assert made.accuracies(0.25, [3.0, 0.03]) == [hot, cold]
+    assert made.accuracies(0.25, [0.03]) == [cold]
 
 
 def test_each_episode_is_told():
     told = []
     made = calibration(*labelled(), episodes=2, advance=lambda steps, total=None, loss=None: told.append(steps))
-    made.accuracy(0.25, 0.03)
+    made.accuracies(0.25, [0.03])
     assert told == [1, 1]
+    made.accuracies(0.25, [0.03, 0.02, 0.05])  # with each temperature
+    assert told == [1] * 8
     made.number_model(0.25)
-    assert told == [1, 1, 1, 1]
+    assert told == [1] * 10
 
 
-def test_the_number_of_held_out_classes_is_found():
+@pytest.mark.parametrize("exponent", [0.25, 0.5])
+def test_the_number_of_held_out_classes_is_found(exponent):
     made = calibration(*labelled())
-    model = made.number_model(0.25)
+    model = made.number_model(exponent)
     for episode in made.episodes:
-        space, old = episode.known(made.dimensions, 0.3, 0.25)
-        steps = follow(Search(space(episode.served), old, 1.0).growing(), 8, model.least)
+        space, old = episode.known(made.dimensions, 0.3, exponent)
+        steps = follow(Search(space(episode.served), old).growing(), 8, model.least)
         found = count(model.probabilities(steps), 8)
         assert found.number == episode.num_new
         assert found.low <= episode.num_new <= found.high
         again = episode.served[episode.classes < episode.num_old]
-        steps = follow(Search(space(again), old, 1.0).growing(), 8, model.least)
+        steps = follow(Search(space(again), old).growing(), 8, model.least)
         assert count(model.probabilities(steps), 8).number == 0
 
 
@@ -161,19 +206,83 @@ def test_the_softmax_temperature_is_that_of_the_likeliest_probabilities():
     assert fit_temperature(cosines[:0], truth[:0]) == pytest.approx(0.1)
 
 
-def test_a_few_images_that_happen_to_be_alike_do_not_make_a_narrow_threshold():
-    alike = torch.full((2, 1), 0.95)
-    assert rejection_threshold(alike) < 0.85
-    assert rejection_threshold(torch.full((1000, 1), 0.95)) > 0.93
-    assert rejection_threshold(torch.empty(0, 3)) <= 0
+def test_the_deviation_has_a_prior_of_a_few_images_of_a_usual_one():
+    cosines = [0.9, 0.7, 0.65, 0.2]
+    mean = sum(cosines) / 4
+    variance = (sum((c - mean) ** 2 for c in cosines) + 3 * 0.1**2) / (4 + 3)
+    assert deviation(torch.tensor(cosines)) == pytest.approx(variance**0.5)
+    assert deviation(torch.tensor(cosines)[:, None]) == pytest.approx(variance**0.5)
+    assert deviation(torch.full((2,), 0.95)) > 0.05  # a few that happen to be alike
+    assert deviation(torch.full((1000,), 0.95)) < 0.01
+    assert deviation(torch.empty(0)) == pytest.approx(0.1)
+
+
+def test_usual_cosines_are_those_with_the_other_images_of_a_class():
+    """One class is tight, one is not, one has a single image and one has none."""
+    features, labels = labelled(0.05, classes=2)
+    points = torch.cat([features[:, 0], features[-1:, 1], torch.eye(DIM)[:1]])
+    points[20:40] = normalize(points[20:40] + 0.3 * torch.randn(20, DIM, generator=generator(5)), dim=-1)
+    classes = torch.cat([labels, torch.tensor([1, 3])])
+    own: list[list[float]] = [[], [], [], []]
+    for i, (image, c) in enumerate(zip(points, classes.tolist(), strict=True)):
+        others = points[[j for j in range(len(points)) if classes[j] == c and j != i]]
+        if len(others):
+            own[c].append(float(image @ normalize(others.sum(0), dim=0)))
+    mean = sum(map(sum, own)) / sum(map(len, own))
+    by_hand = [(sum(cosines) + 5 * mean) / (len(cosines) + 5) for cosines in own]  # five more of the mean of all
+    got = usual_cosines(points, classes, 4)
+    torch.testing.assert_close(got, torch.tensor(by_hand), rtol=1e-4, atol=1e-5)
+    assert got[0] > got[2] == got[3] > got[1] + 0.1
+
+
+def test_where_no_class_has_two_images_the_usual_cosine_is_given():
+    torch.testing.assert_close(usual_cosines(torch.eye(3), torch.arange(3), 4), torch.ones(4))
+    torch.testing.assert_close(usual_cosines(torch.eye(3), torch.arange(3), 4, 0.7), torch.full((4,), 0.7))
+    nothing = torch.empty(0, dtype=torch.int64)
+    torch.testing.assert_close(usual_cosines(torch.empty(0, 3), nothing, 2, 0.7), torch.full((2,), 0.7))
+    assert usual_cosines(torch.empty(0, 3), nothing, 0).shape == (0,)
+
+
+def test_confidence_is_how_much_less_images_have_that_were_not_learned_from():
+    cosines, truth = torch.rand(50, 4, generator=generator()), torch.arange(50) % 4
+    usual = torch.tensor([0.9, 0.5, 0.8, 0.7])
+    got = Confidence.of(cosines, truth, usual.expand_as(cosines))
+    less = [float(usual[max(range(4), key=row.__getitem__)]) - max(row) for row in cosines.tolist()]
+    assert got.shortfall == pytest.approx(sum(less) / 50, abs=1e-6)
+    assert got.deviation == pytest.approx(deviation(torch.tensor(less)))
+    assert got.softmax_temperature == fit_temperature(cosines, truth)
+    nothing = Confidence.of(cosines[:0], truth[:0], usual.expand_as(cosines)[:0])
+    assert nothing == pytest.approx((0.1, 0.0, 0.1))
+
+
+@pytest.mark.parametrize("most", [2000, 4])
+def test_confidence_comes_from_the_validation_images_of_the_known_classes(monkeypatch, most):
+    """Of many, some that are spread over all of them."""
+    monkeypatch.setattr(module, "MOST_JUDGED", most)
+    made = calibration(*labelled(0.3))
+    cosines, truth, usual = [], [], []
+    for episode in made.episodes:
+        space, old = episode.known(made.dimensions, 0.3, 0.25)
+        known = (episode.truth < episode.num_old).nonzero()[:, 0].tolist()
+        last = len(known) - 1
+        judged = known if most > last else [known[0], known[last // 3], known[2 * last // 3], known[last]]
+        cosines.append(space(episode.validation[judged]) @ old.T)
+        truth.append(episode.truth[judged])
+        usual.append(usual_cosines(space(episode.labelled), episode.labels, 7).expand(len(judged), 7))
+    assert made.confidence(0.25) == pytest.approx(Confidence.of(*(torch.cat(part) for part in (cosines, truth, usual))))
 
 
 def test_all_but_a_few_images_are_above_the_rejection_threshold():
-    cosines = torch.rand(200, 5, generator=generator())
-    assert 0 < (cosines.amax(1) < rejection_threshold(cosines)).float().mean() < 0.1
+    """Two standard deviations below what is usual in the class, less the shortfall of images not learned from."""
     made = calibration(*labelled())
-    threshold = made.confidence(0.25).rejection_threshold
+    confidence = made.confidence(0.25)
+    known = []
     for episode in made.episodes:
         space, old = episode.known(made.dimensions, 0.3, 0.25)
+        usual = usual_cosines(space(episode.labelled), episode.labels, 7)
+        cosine, row = (space(episode.validation) @ old.T).max(1)
+        rejected = cosine < (usual - confidence.shortfall - 2 * confidence.deviation)[row]
         new = episode.truth >= episode.num_old
-        assert ((space(episode.validation[new]) @ old.T).amax(1) < threshold).float().mean() > 0.9
+        assert rejected[new].float().mean() > 0.9
+        known += rejected[~new].tolist()
+    assert 0 < sum(known) / len(known) < 0.1

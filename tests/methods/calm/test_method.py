@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Vectors
-from happycat.learning.batches import Labelled, VectorViews
+from happycat.base.metrics import clustering_accuracy
+from happycat.learning.batches import Labelled, Unlabelled, VectorViews
+from happycat.methods.calm import candidates
 from happycat.methods.calm.method import EXPONENTS, TEMPERATURES, Calm, CalmConfig
 from happycat.methods.calm.number import NOTHING_NEW
+from happycat.methods.calm.prediction import nearest
 from tests.helpers.contract import NUM_BASE, NUM_NEW, accuracy_on, after_stage_0, training
 
 FULL = {"episodes": 2}
+OLD, NEW, EACH = 16, 4, 30  # classes of vectors, and images of each
+
+
+def of_vectors(widths: dict[int, float] | None = None, **changes) -> tuple[Calm, Unlabelled, torch.Tensor]:
+    """Calm that learned classes of vectors, images of these and of new classes, and their true classes.
+
+    Some classes may be wider than the others, so many times.
+    """
+    spread = torch.linspace(3, 0.3, 24)  # classes differ most in the first directions
+    centres = spread * torch.randn(OLD + NEW, 24, generator=torch.Generator().manual_seed(0))
+    truth = torch.arange(OLD + NEW).repeat_interleave(EACH)
+    width = torch.tensor([(widths or {}).get(c, 1.0) for c in truth.tolist()])[:, None]
+    known, served = (
+        centres[truth] + width * torch.randn(len(truth), 24, generator=torch.Generator().manual_seed(seed))
+        for seed in (1, 2)
+    )
+    method = Calm(Vectors(24), CalmConfig(episodes=2, averaged_views=0, **changes))
+    old = truth < OLD
+    list(method.fit(Labelled(VectorViews(known[old][:, None]), truth[old]), training()))
+    return method, Unlabelled(VectorViews(served[:, None])), truth
+
+
+def accuracy_of(method: Calm, unlabelled: Unlabelled, truth: torch.Tensor) -> float:
+    predicted = method.predict_all(unlabelled).argmax(1)
+    return clustering_accuracy(truth.numpy(), predicted.numpy(), OLD).all
 
 
 def test_nothing_is_tuned():
@@ -70,15 +99,49 @@ def test_relearning_keeps_the_values_and_takes_confidence_from_what_was_held_out
         torch.testing.assert_close(value, before[name], msg=name)  # the same images, with the same values
     method.relearn(labelled, held_out=labelled)
     assert all(torch.equal(getattr(method, name), before[name]) for name in chosen)
-    nearest = (method.space(method._views(labelled)[:, 0]) @ before["memory.prototypes"].T).amax(1)
-    variance = (len(nearest) * nearest.var(correction=0) + 3 * 0.1**2) / (len(nearest) + 3)  # with the prior
-    assert float(method.rejection_threshold) == pytest.approx(float(nearest.mean() - 2 * variance.sqrt()))
+    cosine, row = (method.space(method._views(labelled)[:, 0]) @ before["memory.prototypes"].T).max(1)
+    less, usual = before["usual_cosines"][row] - cosine, before["usual_cosines"]
+    variance = (len(less) * less.var(correction=0) + 3 * 0.1**2) / (len(less) + 3)  # with the prior
+    torch.testing.assert_close(method.thresholds, usual - less.mean() - 2 * variance.sqrt())
+    torch.testing.assert_close(method.rule().thresholds, method.thresholds)
 
 
 def test_colours_are_discovered():
     method, _, unlabelled = after_stage_0("calm", **FULL)
     list(method.discover(unlabelled, NUM_NEW, training(1)))
     assert min(accuracy_on(method, unlabelled)) > 80  # all, old and new
+
+
+@pytest.mark.parametrize("exponent", [0.25, 1.0])
+def test_new_classes_are_predicted_in_the_space_of_the_old_ones(exponent):
+    """However directions count there: a new class has the direction of its images, and about their number."""
+    method, unlabelled, truth = of_vectors(exponent=exponent)
+    list(method.discover(unlabelled, NEW, training(1)))
+    points, prototypes = method.points(unlabelled), method.memory.prototypes
+    torch.testing.assert_close(prototypes.norm(dim=1), torch.ones(OLD + NEW))
+    means = torch.stack([points[truth == c].mean(0) for c in range(OLD + NEW)])
+    cosines = normalize(means, dim=-1) @ prototypes.T
+    assert sorted(cosines[OLD:].argmax(1).tolist()) == [*range(OLD, OLD + NEW)]
+    assert cosines[OLD:].amax(1).min() > 0.98
+    assert sorted(method.class_counts()[OLD:]) == pytest.approx([EACH] * NEW, abs=2)
+    assert accuracy_of(method, unlabelled, truth) > 95
+
+
+@pytest.mark.parametrize("most", [100, 500])  # images of a tree: too few, or enough for those that are not familiar
+def test_of_very_many_images_new_classes_are_looked_for_among_those_that_are_not_familiar(monkeypatch, most):
+    monkeypatch.setattr(candidates, "MOST_MERGED", most)
+    monkeypatch.setattr(candidates, "SIZES", (5, 15, 30))
+    method, unlabelled, truth = of_vectors()
+    cosine, row = nearest(method.points(unlabelled), method.memory.prototypes)
+    familiar = cosine >= (method.usual_cosines - method.shortfall)[row]  # as images of known classes on average
+    assert familiar[truth < OLD].float().mean() > 0.4
+    assert not familiar[truth >= OLD].any()
+    assert 100 < (~familiar).sum() < 500 < len(truth)
+    members = method._search(unlabelled).groups.members
+    assert members.shape[1] == len(truth)
+    assert set(members.indices.tolist()) <= set((~familiar).nonzero()[:, 0].tolist())
+    list(method.discover(unlabelled, NEW, training(1)))
+    assert accuracy_of(method, unlabelled, truth) > 95
 
 
 def test_probabilities_are_sharp_enough_to_be_likely():
@@ -108,13 +171,45 @@ def test_the_classes_of_another_method_are_adopted():
     assert method.num_classes == NUM_BASE + NUM_NEW + 1
     assert method.class_counts()[NUM_BASE:] == [len(truth) // 5, len(truth) // 5, 0]
     assert (method.predict_all(unlabelled).argmax(1) == truth).float().mean() > 0.9
+    assert method.thresholds.shape == (NUM_BASE + NUM_NEW + 1,)
+    assert method.thresholds.isfinite().all()
 
 
 def test_an_unknown_colour_is_below_the_threshold_and_most_labelled_images_are_not():
     method, labelled, unlabelled = after_stage_0("calm", **FULL)
-    assert (method.memory.similarity(method.points(labelled)) >= method.rejection_threshold).float().mean() > 0.7
+    assert (~method.rule().decide(method.points(labelled)).rejected).float().mean() > 0.7
     new = method.points(unlabelled)[-len(unlabelled) // 5 :]
-    assert (method.memory.similarity(new) < method.rejection_threshold).float().mean() > 0.7
+    assert method.rule().decide(new).rejected.float().mean() > 0.7
+
+
+def test_each_class_has_the_threshold_of_its_own_images():
+    """When a labelled class and a new one become wider, theirs fall, and hardly those of others."""
+    every = []
+    for widths in ({}, {0: 2.0, OLD: 2.0}):
+        method, unlabelled, truth = of_vectors(widths)
+        list(method.discover(unlabelled, NEW, training(1)))
+        points = method.points(unlabelled)
+        means = torch.stack([points[truth == c].mean(0) for c in range(OLD + NEW)])
+        found = nearest(means, method.memory.prototypes).row
+        assert sorted(found.tolist()) == [*range(OLD + NEW)]
+        every.append(method.thresholds[found])
+        assert method.rule().decide(points).rejected.float().mean() < 0.1
+    fall = every[0] - every[1]
+    others = [c for c in range(OLD + NEW) if c not in (0, OLD)]
+    assert min(fall[0], fall[OLD]) > fall[others].max() + 0.05
+
+
+def test_what_each_class_has_goes_into_a_method_of_another_size():
+    method, unlabelled, _ = of_vectors()
+    other, images = Calm(Vectors(24), CalmConfig(averaged_views=0)), torch.eye(24)
+    for number in (OLD, OLD + NEW):
+        assert method.num_classes == number
+        other.load_state_dict(method.state_dict())
+        assert torch.equal(other.thresholds, method.thresholds)
+        assert torch.equal(
+            other.familiarity(images, other.predict(images)), method.familiarity(images, method.predict(images))
+        )
+        list(method.discover(unlabelled, NEW, training(1)))
 
 
 class Watched:
@@ -159,6 +254,23 @@ def test_a_count_has_no_bound_but_the_images_unless_one_is_given():
     assert watched.total == len(unlabelled) - 1
     assert method.count(unlabelled, torch.Generator().manual_seed(0), 1).high <= 1
     assert method.count(unlabelled, torch.Generator().manual_seed(0), 0) == NOTHING_NEW
+
+
+def test_copies_of_images_are_counted_once():
+    """Fifty copies of one odd image are no class, and each image twice is the same as once."""
+    method, unlabelled, _ = of_vectors()
+    served = torch.cat(list(unlabelled.views.centre()))
+    odd = 3 * torch.randn(1, 24, generator=torch.Generator().manual_seed(9))
+    state, found, prototypes = method.state_dict(), [], []
+    for images in (torch.cat([served, odd]), torch.cat([served, served, odd.expand(50, -1)])):
+        method.load_state_dict(state)
+        some = Unlabelled(VectorViews(images[:, None]))
+        found.append(method.count(some, torch.Generator().manual_seed(0)))
+        list(method.discover(some, NEW, training(1)))
+        prototypes.append(method.memory.prototypes)
+    assert found[0] == found[1]
+    assert found[0].number == NEW
+    torch.testing.assert_close(*prototypes)
 
 
 def test_discovering_and_counting_draw_nothing_at_random():

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from happycat.methods.calm.candidates import Points
-from happycat.methods.calm.mixture import Search, Selection
+from happycat.methods.calm import candidates, prediction
+from happycat.methods.calm.mixture import Search
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -24,32 +24,14 @@ def clouds(number: int, each: int = 30, dim: int = 16, noise: float = 0.08, seed
     return normalize(points, dim=-1), centres
 
 
-def random_selection(points: int = 20, candidates: int = 12, seed: int = 0) -> Selection:
-    """Cosines of nothing in particular, for images in groups of 1 to 4."""
-    random = generator(seed)
-    return Selection(
-        torch.rand(points, generator=random) - 0.5,
-        2 * torch.rand(points, candidates, generator=random) - 1,
-        torch.randint(1, 5, (points,), generator=random).float(),
-    )
-
-
-def objective(selection: Selection, chosen: list[int]) -> float:
-    """The sum over images of the largest of the base and the chosen candidates' cosines."""
-    total = 0.0
-    for base, cosines, size in zip(selection.base, selection.cosines, selection.sizes, strict=True):
-        total += float(size) * max([float(base), *(float(cosines[c]) for c in chosen)])
-    return total
-
-
-def one_round_by_loop(points, sizes, centres, shares, num_old, temperature):
-    """E and M step, written from their definitions; a point stands for `sizes` images."""
+def one_round_by_loop(points, centres, shares, num_old, temperature):
+    """E and M step, written from their definitions, with a share for each of the centres, the old ones first."""
     score, weights = 0.0, []
-    for x, size in zip(points, sizes, strict=True):
+    for x in points:
         terms = [math.log(s) + float(x @ c) / temperature for s, c in zip(shares, centres, strict=True)]
         density = math.log(sum(math.exp(t) for t in terms))
-        score += size * density / sum(sizes)
-        weights.append([size * math.exp(t - density) for t in terms])
+        score += density / len(points)
+        weights.append([math.exp(t - density) for t in terms])
     counts = [sum(w[k] for w in weights) for k in range(len(centres))]
     found = []
     for k in range(num_old, len(centres)):
@@ -60,31 +42,39 @@ def one_round_by_loop(points, sizes, centres, shares, num_old, temperature):
     return score, counts, found, [share / sum(tied) for share in tied]
 
 
-@pytest.mark.parametrize("most", [15, 6])
-def test_one_round_is_that_of_a_loop(most):
+@pytest.mark.parametrize("cells", [2**21, 7])  # all points at once, or two
+def test_one_round_is_that_of_a_loop(monkeypatch, cells):
+    monkeypatch.setattr(prediction, "CELLS", cells)
     points, _ = clouds(3, each=5)
     centres = normalize(torch.randn(5, 16, generator=generator(5)), dim=-1)
-    shares = torch.tensor([0.1, 0.2, 0.3, 0.15, 0.25])
-    search = Search(points, centres[:2], 0.3)
-    search.points = Points(points, most)
-    search.to_old = search.points.means @ centres[:2].T
-    got = search.maximise(centres[2:], shares, rounds=1)
-    score, counts, found, tied = one_round_by_loop(
-        search.points.means, search.points.sizes.tolist(), centres, shares.tolist(), 2, 0.3
-    )
+    search = Search(points, centres[:2])
+    got = search.maximise(centres[2:], 0.3, (0.14, 0.24), rounds=1)
+    score, counts, found, tied = one_round_by_loop(points, centres, [0.14] * 2 + [0.24] * 3, 2, 0.3)
     assert got.score == pytest.approx(score, abs=1e-5)
-    torch.testing.assert_close(got.counts, torch.tensor(counts), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(got.centres[2:], torch.stack(found), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(got.shares, torch.tensor(tied), rtol=1e-4, atol=1e-5)
-    assert torch.equal(got.centres[:2], centres[:2])
-    assert got.shares.sum() == pytest.approx(1)
+    torch.testing.assert_close(got.counts, torch.tensor(counts[2:]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(got.centres, torch.stack(found), rtol=1e-4, atol=1e-5)
+    assert got.shares == pytest.approx((tied[0], tied[-1]), abs=1e-5)
+    assert 2 * got.shares[0] + 3 * got.shares[1] == pytest.approx(1)
+    assert torch.equal(search.old, centres[:2])
+
+
+def test_several_rounds_are_one_after_the_other():
+    points, centres = clouds(4, noise=0.3)
+    search, start = Search(points, centres[:1]), normalize(torch.randn(3, 16, generator=generator(3)), dim=-1)
+    one, shares = start, (0.25, 0.25)
+    for _ in range(4):
+        step = search.maximise(one, 0.2, shares, rounds=1)
+        one, shares = step.centres, step.shares
+    four = search.maximise(start, 0.2, (0.25, 0.25), rounds=4)
+    torch.testing.assert_close(four.centres, step.centres)
+    torch.testing.assert_close(four.counts, step.counts)
+    assert (four.score, *four.shares) == pytest.approx((step.score, *step.shares))
 
 
 def test_more_rounds_explain_better():
     points, _ = clouds(4)
-    search, shares = Search(points, points[:1], 0.1), torch.full((4,), 0.25)
-    start = normalize(torch.randn(3, 16, generator=generator(3)), dim=-1)
-    scores = [search.maximise(start, shares, rounds).score for rounds in (1, 2, 4, 8, 30)]
+    search, start = Search(points, points[:1]), normalize(torch.randn(3, 16, generator=generator(3)), dim=-1)
+    scores = [search.maximise(start, 0.1, (0.25, 0.25), rounds).score for rounds in (1, 2, 4, 8, 30)]
     assert scores == sorted(scores)
     assert scores[-1] > scores[0] + 0.1
 
@@ -92,121 +82,105 @@ def test_more_rounds_explain_better():
 def test_an_old_class_that_takes_a_new_ones_images_gets_no_larger_share_for_it():
     points, centres = clouds(4)
     beside = normalize(centres[2] + centres[0], dim=0)  # an old class on the way to a new one
-    search = Search(points, torch.stack([beside, centres[1]]), 0.1)
-    got = search.maximise(centres[3:], torch.full((3,), 1 / 3))
-    assert got.counts[0] > 1.5 * got.counts[1]
-    assert got.shares[0] == got.shares[1]
+    old = torch.stack([beside, centres[1]])
+    got = Search(points, old).maximise(centres[3:], 0.1, (1 / 3, 1 / 3))
+    each = [got.shares[0], got.shares[0], got.shares[1]]  # the loop has one for each; these two are alike
+    score, counts, found, tied = one_round_by_loop(points, torch.cat([old, got.centres]), each, 2, 0.1)
+    assert counts[0] > 1.5 * counts[1]
+    assert (counts[0] + 1) / (len(points) + 3) > 1.2 * got.shares[0]  # what it would have by itself
+    assert got.shares == pytest.approx((tied[0], tied[2]), abs=1e-3)
+    assert got.score == pytest.approx(score, abs=1e-3)
+    torch.testing.assert_close(got.centres[0], found[0], rtol=1e-3, atol=1e-3)
 
 
-def test_a_candidate_that_is_added_gains_most():
-    selection = random_selection()
-    for _ in range(5):
-        before = list(selection.chosen)
-        selection.add()
-        reached = [objective(selection, [*before, c]) for c in range(12)]
-        assert selection.chosen[:-1] == before
-        assert reached[selection.chosen[-1]] == pytest.approx(max(reached), abs=1e-4)
-
-
-def test_adding_names_the_places_that_lose_points_to_it():
-    selection = random_selection(30, seed=2)
-    named = 0
-    for _ in range(6):
-        before = selection.nearest.tolist()
-        weaker = selection.add()
-        new = len(selection.chosen)
-        lost = {old - 1 for old, now in zip(before, selection.nearest.tolist(), strict=True) if old > 0 and now == new}
-        assert set(weaker) == lost
-        named += len(lost)
-    assert named
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_an_exchange_is_the_best_one_and_never_lowers_the_objective(seed):
-    selection = random_selection(seed=seed)
-    for _ in range(4):
-        selection.add()
-    selection.order[0] = (selection.order[0] + 1) % 12  # a worse one
-    selection._update()
-    changed = 0
-    for place in (0, 1, 2, 3, 0, 1, 2, 3):
-        before = list(selection.chosen)
-        others = [c for i, c in enumerate(before) if i != place]
-        best = max(objective(selection, [*others, c]) for c in range(12))
-        exchanged = selection.exchange(place)
-        after = objective(selection, selection.chosen)
-        assert exchanged == (selection.chosen != before)
-        assert after >= objective(selection, before) - 1e-5
-        assert after == pytest.approx(best, abs=1e-3)
-        assert [c for i, c in enumerate(selection.chosen) if i != place] == others
-        changed += exchanged
-    assert changed
-
-
-def test_a_components_loss_is_what_is_missing_without_it():
-    selection = random_selection()
-    for _ in range(5):
-        selection.add()
-        every = objective(selection, selection.chosen)
-        for place, component in enumerate(selection.components()):
-            without = [c for i, c in enumerate(selection.chosen) if i != place]
-            assert component.loss == pytest.approx(every - objective(selection, without), abs=1e-4)
-            own = 0.0
-            for base, cosines, size in zip(selection.base, selection.cosines, selection.sizes, strict=True):
-                others = [float(base), *(float(cosines[c]) for c in without)]
-                own += float(size) * (float(cosines[selection.chosen[place]]) > max(others))
-            assert component.images == own
-
-
-def test_the_selection_is_as_good_as_the_best_of_all():
-    points, centres = clouds(4, each=5, noise=0.3)
-    search = Search(points, centres[:1], 0.1)
-    shares = torch.full((4,), 0.25)
-    got = search._selection(3, shares)
-    every = itertools.combinations(range(len(search.candidates.sums)), 3)
-    best = max(float(got.sizes @ torch.maximum(got.base, got.cosines[:, list(chosen)].amax(1))) for chosen in every)
-    assert objective(got, got.chosen) == pytest.approx(best, rel=1e-4)
+def test_a_new_component_that_explains_nothing_stays_where_it_is():
+    points, centres = clouds(3)
+    far = -normalize(centres.sum(0), dim=0)
+    got = Search(points, centres[:1]).maximise(torch.stack([centres[1], far, centres[2]]), 0.01, (0.25, 0.25))
+    torch.testing.assert_close(got.centres[1], far)
+    torch.testing.assert_close(got.counts, torch.tensor([30.0, 0.0, 30.0]))
+    assert math.isfinite(got.score)
 
 
 @pytest.mark.parametrize("noise", [0.08, 0.2])
 def test_the_new_classes_are_found_and_the_old_ones_stay(noise):
     points, centres = clouds(6, noise=noise)
-    search = Search(points, centres[:4], 0.05)
-    groups = search.candidates.members[:, search._selection(2, torch.full((6,), 1 / 6)).chosen].T
-    assert sorted(group.nonzero()[:, 0].tolist() for group in groups) == [[*range(120, 150)], [*range(150, 180)]]
-    got = search.best(2)
-    assert torch.equal(got.centres[:4], centres[:4])
-    cosines = got.centres[4:] @ centres.T
+    search = Search(points, centres[:4])
+    groups = search.groups.members[search._selection().choose(2)].toarray()
+    assert sorted(group.nonzero()[0].tolist() for group in groups) == [[*range(120, 150)], [*range(150, 180)]]
+    got = search.best(2, 0.05)
+    assert torch.equal(search.old, centres[:4])
+    cosines = got.centres @ centres.T
     assert sorted(cosines.argmax(1).tolist()) == [4, 5]
     assert (cosines.amax(1) > 0.95).all()
-    torch.testing.assert_close(got.counts, torch.full((6,), 30.0), rtol=0.05, atol=1)
+    torch.testing.assert_close(got.counts, torch.full((2,), 30.0), rtol=0.05, atol=1)
+    assert got.shares == pytest.approx((1 / 6, 1 / 6), rel=0.05)  # the old ones have 30 each, too
 
 
-def test_new_classes_are_found_among_very_many_images(monkeypatch):
-    monkeypatch.setattr("happycat.methods.calm.mixture.Points", lambda points: Points(points, 60))
+@pytest.mark.parametrize("familiar", ["none", "old", "old and some new"])
+def test_new_classes_are_found_among_very_many_images(monkeypatch, familiar):
+    """Images that are familiar are counted in, though nothing is looked for among them."""
+    monkeypatch.setattr(candidates, "MOST_MERGED", 60)
+    monkeypatch.setattr(candidates, "SIZES", (10, 30, 90))
     points, centres = clouds(6, each=100)
-    got = Search(points, centres[:3], 0.05).best(3)
-    assert sorted((got.centres @ centres.T).argmax(1).tolist()) == list(range(6))
-    torch.testing.assert_close(got.counts, torch.full((6,), 100.0), rtol=0.05, atol=1)
+    place = torch.arange(600)
+    which = {"none": None, "old": place < 300, "old and some new": (place < 300) | (place % 5 == 0)}
+    got = Search(points, centres[:3], which[familiar]).best(3, 0.05)
+    cosines = got.centres @ centres.T
+    assert sorted(cosines.argmax(1).tolist()) == [3, 4, 5]
+    assert (cosines.amax(1) > 0.95).all()
+    torch.testing.assert_close(got.counts, torch.full((3,), 100.0), rtol=0.05, atol=1)
+    assert got.shares == pytest.approx((1 / 6, 1 / 6), rel=0.05)
+
+
+def test_of_few_images_familiar_ones_are_looked_at_too():
+    points, centres = clouds(4, noise=0.2)
+    plain, familiar = (Search(points, centres[:2], which) for which in (None, torch.arange(120) < 75))
+    assert torch.equal(plain.best(2, 0.05).centres, familiar.best(2, 0.05).centres)
 
 
 def test_classes_of_very_different_sizes_are_found():
     points, centres = clouds(5, each=60)
     some = torch.cat([points[:120], points[120:180], points[180:188], points[240:260]])
-    got = Search(some, centres[:2], 0.05).best(3)
-    assert sorted((got.centres[2:] @ centres.T).argmax(1).tolist()) == [2, 3, 4]
+    got = Search(some, centres[:2]).best(3, 0.05)
+    assert sorted((got.centres @ centres.T).argmax(1).tolist()) == [2, 3, 4]
+    assert sorted(got.counts.tolist()) == pytest.approx([8, 20, 60], abs=2)
 
 
 def test_no_new_class_is_a_mixture_too():
     points, centres = clouds(3)
-    got = Search(points, centres, 0.1).best(0)
-    assert torch.equal(got.centres, centres)
-    torch.testing.assert_close(got.shares, torch.full((3,), 1 / 3))
+    got = Search(points, centres).best(0, 0.1)
+    assert got.centres.shape == (0, 16)
+    assert got.counts.shape == (0,)
+    assert got.shares[0] == pytest.approx(1 / 3)
+    density = (points @ centres.T / 0.1).exp().mean(1).log().mean()
+    assert got.score == pytest.approx(float(density), abs=1e-5)
+
+
+def test_a_search_is_as_good_the_second_time():
+    """Calibration asks one search for several temperatures."""
+    points, centres = clouds(5, noise=0.3)
+    search = Search(points, centres[:2])
+    search.best(2, 0.3)
+    again, fresh = search.best(3, 0.05), Search(points, centres[:2]).best(3, 0.05)
+    assert torch.equal(again.centres, fresh.centres)
+    assert again.score == fresh.score
+
+
+def test_the_temperature_is_that_of_the_densities():
+    points, centres = clouds(5, noise=0.3)
+    search = Search(points, centres[:2])
+    for temperature in (0.3, 0.05):
+        got = search.best(3, temperature)
+        each = [got.shares[0]] * 2 + [got.shares[1]] * 3
+        score, counts, _, _ = one_round_by_loop(points, torch.cat([centres[:2], got.centres]), each, 2, temperature)
+        assert got.score == pytest.approx(score, abs=1e-3)
+        assert got.counts.tolist() == pytest.approx(counts[2:], abs=0.5)
 
 
 def test_growing_misses_each_class_there_is_much_and_what_follows_little():
     points, centres = clouds(6)
-    steps = list(itertools.islice(Search(points, centres[:3], 0.1).growing(), 6))
+    steps = list(itertools.islice(Search(points, centres[:3]).growing(), 6))
     assert [len(step) for step in steps] == [1, 2, 3, 4, 5, 6]
     assert [round(one.images) for one in steps[2]] == [30, 30, 30]
     least = [min(one.loss for one in step) for step in steps]
@@ -217,9 +191,7 @@ def test_growing_puts_right_a_component_that_covered_two_classes():
     """The first component of two near classes lies between them; when a second one comes, each has its own."""
     points, centres = clouds(3, noise=0.05)
     near = normalize(torch.cat([points[:30], points[30:60] + 2 * centres[0], points[60:] + 2 * centres[0]]), dim=-1)
-    old = -centres[0][None]
-    search = Search(near[30:], old, 0.1)
-    first, second = itertools.islice(search.growing(), 2)
+    first, second = itertools.islice(Search(near[30:], -centres[0][None]).growing(), 2)
     assert [round(one.images) for one in first] == [60]
     assert [round(one.images) for one in second] == [30, 30]
     assert second[0].loss == pytest.approx(second[1].loss, rel=0.2)  # neither still covers both
@@ -227,21 +199,26 @@ def test_growing_puts_right_a_component_that_covered_two_classes():
 
 def test_growing_ends_when_each_image_has_a_component():
     points, centres = clouds(3, each=3)
-    steps = list(Search(points, centres[:1], 0.1).growing())
+    steps = list(Search(points, centres[:1]).growing())
     assert [len(step) for step in steps] == list(range(1, 10))
     assert all(one.loss >= 0 for step in steps for one in step)
 
 
-def test_the_same_images_give_the_same_mixture():
+@pytest.mark.parametrize("most", [4000, 50])
+def test_the_same_images_give_the_same_mixture(monkeypatch, most):
+    monkeypatch.setattr(candidates, "MOST_MERGED", most)
+    monkeypatch.setattr(candidates, "SIZES", (5, 20))
     points, centres = clouds(5, noise=0.3)
-    one, two = (Search(points, centres[:2], 0.1).best(3) for _ in range(2))
+    one, two = (Search(points, centres[:2]).best(3, 0.1) for _ in range(2))
     assert torch.equal(one.centres, two.centres)
+    assert one.score == two.score
 
 
 @pytest.mark.parametrize(
     ("points", "number"),
     [
-        (clouds(3, each=2)[0], 4),  # more than groups of several images
+        (clouds(3, each=2)[0], 4),
+        (clouds(3, each=2)[0], 5),  # as many as groups of several images
         (clouds(3, each=2)[0], 6),  # as many as images
         (clouds(3, each=2)[0], 9),
         (clouds(1, each=1)[0], 1),
@@ -252,17 +229,45 @@ def test_the_same_images_give_the_same_mixture():
 )
 def test_few_images_many_classes_and_images_that_are_all_the_same(points, number):
     centres = clouds(3)[1]
-    search = Search(points, centres[:2], 0.1)
-    got = search.best(number)
-    assert got.centres.shape == (2 + number, 16)
+    search = Search(points, centres[:2])
+    got = search.best(number, 0.1)
+    assert got.centres.shape == (number, 16)
     assert got.centres.isfinite().all()
-    torch.testing.assert_close(got.centres.norm(dim=1), torch.ones(2 + number))
+    torch.testing.assert_close(got.centres.norm(dim=1), torch.ones(number))
     assert math.isfinite(got.score)
-    assert got.counts.sum() == pytest.approx(len(points), abs=1e-3)
+    assert 2 * got.shares[0] + number * got.shares[1] == pytest.approx(1)
+    of_old = 2 * (got.shares[0] * (len(points) + 2 + number) - 1)  # without the prior of one image each
+    assert float(got.counts.sum()) + of_old == pytest.approx(len(points), abs=1e-3)
     assert len(list(search.growing())) == len(points)
 
 
-def test_as_many_new_classes_as_images_explain_each_one():
-    points, _ = clouds(4, each=1)
-    got = Search(points, -points[:1], 0.02).best(4)
-    assert ((got.centres[1:] @ points.T).amax(0) > 0.95).all()
+@pytest.mark.parametrize("number", [2, 4, 8, 12])
+@pytest.mark.parametrize("seed", range(3))
+def test_as_many_new_classes_as_images_explain_each_one(number, seed):
+    points, _ = clouds(number, each=1, seed=seed)
+    got = Search(points, -points[:1]).best(number, 0.02)
+    assert ((got.centres @ points.T).amax(0) > 0.95).all()
+
+
+def test_images_that_no_group_explains_are_classes_of_their_own():
+    """An old class lies between three images and is nearer to each of them than the others are."""
+    points = torch.eye(5)[:3]
+    old = torch.stack([normalize(points.sum(0), dim=0), torch.eye(5)[3]])
+    for number in (1, 2, 3):
+        got = Search(points, old).best(number, 0.02)
+        assert len(set((got.centres @ points.T).argmax(1).tolist())) == number
+        torch.testing.assert_close((got.centres @ points.T).amax(1), torch.ones(number), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [3, 58, 82])
+def test_a_second_selection_with_the_shares_that_were_found_may_explain_better(seed):
+    """Of small classes beside large ones: with even shares, a part of a large one is taken for a class."""
+    centres = normalize(torch.randn(6, 12, generator=generator(seed)), dim=-1)
+    each = torch.tensor([60, 60, 60, 6, 6, 6])
+    noisy = centres.repeat_interleave(each, 0) + 0.3 * torch.randn(198, 12, generator=generator(seed + 1))
+    search = Search(normalize(noisy, dim=-1), centres[:3])
+    first = search.maximise(search._starts(3, 0.0), 0.1, (1 / 6, 1 / 6))
+    got = search.best(3, 0.1)
+    assert got.score > first.score + 0.01
+    assert (centres[3:] @ first.centres.T).amax(1).min() < 0.3
+    assert (centres[3:] @ got.centres.T).amax(1).min() > 0.7

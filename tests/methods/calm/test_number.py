@@ -3,30 +3,66 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from happycat.methods.calm.mixture import Component
 from happycat.methods.calm.number import (
+    CLEARER,
+    CLEAREST,
+    FEWEST,
+    MANY_SIZES,
+    MORE,
     NODES,
     NUM_VALUES,
+    ONE_SIZE,
     PATIENCE,
     NumberModel,
     Observation,
     Penalty,
+    Step,
     count,
     follow,
 )
+from happycat.methods.calm.selection import Component
+
+ODD = 2  # images of a component that is no class
 
 
-def growing(*losses: float, images: float = 20):
-    """Steps of components that lose so much, each the same whatever comes after it."""
-    components = [Component(images, loss) for loss in losses]
+def growing(*losses: float, images: Sequence[float] | None = None) -> list[Step]:
+    """Steps of components that lose so much, each the same whatever comes after it.
+
+    Those that lose more than 1.5 have 20 images, as classes do, unless it is said how many.
+    """
+    sizes = images or [20 if loss > 1.5 else ODD for loss in losses]
+    components = [Component(size, loss) for size, loss in zip(sizes, losses, strict=True)]
     return [components[: k + 1] for k in range(len(components))]
 
 
 CLASSES = growing(9, 8, 7, 1.1, 0.9, 0.8, 0.7)
+HALVES = growing(9, 9, 8, 8, 4, 4, 3, 3, 0.4, 0.3, images=[20, 20, 20, 20, 10, 10, 10, 10, ODD, ODD])
+PAIRS = growing(9, 9, 8, 8, 7, 7, 6, 6, 0.3, 0.3, images=[20, 20, 20, 20, 20, 40, 40, 40, ODD, ODD])
+UNLIKE = growing(9, 8, 7, 6, 5, 4, 0.4, 0.3, images=[80, 40, 20, 10, 5, 5, ODD, ODD])
+BETWEEN = growing(9, 8, 7, 6, 5, 4, 3.5, 3, 0.3, 0.3, images=[30, 15, 24, 13, 12, 9, 8, 7, ODD, ODD])
+FEW = growing(9, 8, 0.4, 0.3, 0.3, images=[20, 10, 20, 20, 20])
+
+
+def by_size(useful: int, steps: Sequence[Step]) -> int:
+    """k̂ = k^(1−t) (n/N)^t for k useful components, written from the module's words."""
+    if useful < FEWEST:
+        return useful
+
+    def clearest_first(step: Step) -> list[float]:
+        return [max(1, c.images) for c in sorted(step, key=lambda c: c.loss, reverse=True)]
+
+    more = clearest_first(steps[min(round(MORE * useful), len(steps)) - 1])
+    typical = statistics.median(more[: math.ceil(CLEAREST * len(more))])
+    clearer = clearest_first(steps[useful - 1])[: math.ceil(CLEARER * useful)]
+    spread = statistics.pstdev(math.log(size) for size in clearer)
+    trust = min(1.0, max(0.0, (MANY_SIZES - spread) / (MANY_SIZES - ONE_SIZE)))
+    return round(useful ** (1 - trust) * (sum(more) / typical) ** trust)
 
 
 def model(component=2.0, image=0.02, spread=0.1, error=0.1) -> NumberModel:
@@ -39,17 +75,66 @@ def test_a_component_is_useful_if_it_is_worth_its_penalty():
     assert penalty.useful([Component(20, 3), Component(20, 2.9), Component(4, 2.2), Component(4, 2.1)]) == 2
 
 
-def test_the_distribution_is_what_its_equations_say():
-    probabilities = model(2.0, 0.02, 0.5, 0.2).probabilities(CLASSES)
+@pytest.mark.parametrize(
+    "steps",
+    [CLASSES, HALVES, PAIRS, UNLIKE, BETWEEN, FEW],
+    ids=["classes", "halves", "pairs", "unlike", "between", "few"],
+)
+def test_the_distribution_is_what_its_equations_say(steps):
+    probabilities = model(2.0, 0.02, 0.5, 0.2).probabilities(steps)
     weights = [math.exp(-z * z / 2) for z in NODES]
     expected = np.zeros_like(probabilities)
     for z, weight in zip(NODES, weights, strict=True):
         scale = math.exp(0.5 * z)
-        estimate = max(sum(c.loss >= scale * (2 + 0.02 * c.images) for c in step) for step in CLASSES)
+        useful = max(sum(c.loss >= scale * (2 + 0.02 * c.images) for c in step) for step in steps)
+        estimate = by_size(useful, steps)
         kernel = [math.exp(-((math.log((k + 0.5) / (estimate + 0.5)) / 0.2) ** 2) / 2) for k in range(len(expected))]
         expected += weight / sum(weights) * np.array(kernel) / sum(kernel)
     np.testing.assert_allclose(probabilities, expected, atol=1e-6)
     assert probabilities.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "useful", "number"),
+    [
+        (HALVES, 8, 6),  # two classes are divided: 120 images, 20 of a class
+        (HALVES[:8], 8, 6),  # no more components were tried
+        (PAIRS, 8, 11),  # three components have two classes each: 220 images
+        (growing(9, 9, 8, 8, 7, 7, 0.3, 0.3), 6, 6),  # nothing is divided
+    ],
+)
+def test_of_classes_of_one_size_the_number_is_that_of_their_images(steps, useful, number):
+    assert Penalty(2, 0.02).useful(steps[-1]) == useful
+    assert model().probabilities(steps).argmax() == number
+
+
+def test_of_classes_of_very_different_sizes_the_number_is_that_of_useful_components():
+    """As many images as four classes of 40 have, the median of the clearest half; as 2.7 of the clearest two."""
+    assert Penalty(2, 0.02).useful(UNLIKE[-1]) == 6
+    assert model().probabilities(UNLIKE).argmax() == 6
+
+
+def test_the_more_alike_sizes_are_the_more_the_number_is_that_of_the_images():
+    """Six classes, two of which are divided: 8 components, and 6 times the images of a usual class."""
+    found = []
+    for deviation in (0.0, 0.15, 0.3, 0.4, 0.55):  # of the logarithms of the clearer half's sizes
+        factor = math.exp(deviation * math.sqrt(2))
+        sizes = [20, 20 * factor, 20 / factor, 20, 10, 10, 10, 10]
+        found.append(int(model().probabilities(growing(9, 8.5, 8, 7.5, 4, 4, 3, 3, images=sizes)).argmax()))
+    assert found == [6, 6, 7, 7, 8]
+
+
+@pytest.mark.parametrize("useful", [0, 1, 2])
+def test_of_fewer_than_three_useful_components_sizes_say_nothing(useful):
+    for images in ([20] * 6, [40, 10, 40, 20, 20, 20]):
+        steps = growing(*[9, 8][:useful], *[0.3] * (6 - useful), images=images)
+        assert model().probabilities(steps).argmax() == useful
+
+
+def test_a_component_without_an_image_is_no_class():
+    steps = growing(9, 9, 8, 8, 7, 7, 0, 0, images=[20] * 6 + [0, 0])
+    assert model().probabilities(steps).argmax() == 6
+    assert np.isfinite(model().probabilities(growing(0, 0, 0, 0, images=[0] * 4))).all()
 
 
 def test_the_most_useful_components_that_there_ever_are_together_count():

@@ -122,20 +122,26 @@ def test_calm_predicts_by_the_rule_to_the_bit():
     calm = Calm(Vectors(6), CalmConfig())
     calm.space.set(torch.zeros(6), torch.eye(6))
     calm.memory.replace(unit(40, 5), torch.ones(40, dtype=torch.int64))
+    calm.thresholds = torch.zeros(40)
     points = unit(300, 6)
     assert torch.equal(calm.predict(points), calm.logits(points).softmax(1))
 
 
-def test_the_familiarity_of_calm_is_the_cosine_that_rejects():
+def test_the_familiarity_of_calm_is_how_much_the_cosine_that_rejects_is_above_the_threshold():
     calm = Calm(Vectors(6), CalmConfig())
     calm.space.set(torch.zeros(6), torch.eye(6))
     calm.memory.replace(unit(40, 5), torch.ones(40, dtype=torch.int64))
-    calm.rejection_threshold.fill_(0.8)
+    thresholds = torch.linspace(0.7, 0.9, 40)  # each class has its own
+    calm.thresholds = thresholds
+    torch.testing.assert_close(calm.thresholds, thresholds)
+    torch.testing.assert_close(calm.rule().thresholds, thresholds)
     points = unit(300, 6)
     familiarity = calm.familiarity(points, calm.predict(points))
     rejected = calm.rule().decide(points).rejected
     assert 0 < rejected.sum() < 300
-    assert familiarity[rejected].max() < 0.8 <= familiarity[~rejected].min()
+    assert familiarity[rejected].max() < 0 <= familiarity[~rejected].min()
+    cosines = points @ calm.memory.prototypes.T
+    torch.testing.assert_close(familiarity, cosines.amax(1) - thresholds[cosines.argmax(1)])
 
 
 def test_its_shapes_do_not_depend_on_values(rule):

@@ -194,10 +194,12 @@ def test_labels_may_have_gaps():
 
 def test_points_have_unit_length_and_the_state_holds_the_space():
     x, labels = stretched()
-    scatter, space, other = Scatter(x, labels), Space(4), Space(4)
+    scatter, space, fresh, larger = Scatter(x, labels), Space(4), Space(4), Space(4)
     space.set(scatter.mean, scatter.directions(3, 0.3).weighted(0.25))
-    other.load_state_dict(space.state_dict())
-    assert space.dimensions == other.dimensions == 3
+    larger.set(torch.ones(4), torch.eye(4))
+    for other in (fresh, larger):  # of another size
+        other.load_state_dict(space.state_dict())
+        assert space.dimensions == other.dimensions == 3
+        assert torch.equal(space(x[:, 0]), other(x[:, 0]))
     torch.testing.assert_close(space(x[:, 0]).norm(dim=1), torch.ones(600))
-    assert torch.equal(space(x[:, 0]), other(x[:, 0]))
     assert space(x[:, 0].view(200, 3, 4)).shape == (200, 3, 3)

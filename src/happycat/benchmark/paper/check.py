@@ -202,9 +202,13 @@ def score(
 
 
 def roc_areas(estimator: Estimator, vectors: np.ndarray, known: np.ndarray) -> tuple[float, float]:
-    """ROC areas (%) with which the largest cosine and the largest probability tell `known` images (N,) from others."""
-    points = estimator.calm_.space(torch.from_numpy(estimator.transform(vectors)))
-    cosines = nearest(points, estimator.rule().prototypes).value.numpy()
+    """ROC areas (%) with which rejection and the largest probability tell `known` images (N,) from others.
+
+    An image is rejected by its cosine with the nearest class, less that class's threshold.
+    """
+    points, rule = estimator.calm_.space(torch.from_numpy(estimator.transform(vectors))), estimator.rule()
+    cosine, row = nearest(points, rule.prototypes)
+    cosines = (cosine - rule.thresholds[row]).numpy()
     probabilities = estimator.predict_proba(vectors).max(1)
     by_cosine, by_probability = (roc_area(score[known], score[~known]) for score in (cosines, probabilities))
     assert by_cosine is not None  # a stage has old classes and new ones

@@ -94,8 +94,8 @@ class CheckResults:
             notes=(
                 f"The interval holds the true number in {inside} of {len(stages)} stages; with nothing new, the "
                 f"estimate is 0 in {quiet} of {len(stages)}.",
-                "ROC area of the largest cosine before the stage. Seconds: fit; discover a stage with K given, and "
-                "with K estimated; predict the test images of all classes.",
+                "ROC area of the cosine with the nearest class, less its threshold, before the stage. Seconds: fit; "
+                "discover a stage with K given, and with K estimated; predict the test images of all classes.",
             ),
         )
 

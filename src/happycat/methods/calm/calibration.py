@@ -18,18 +18,23 @@ from torch.nn.functional import cross_entropy
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, nobody
 from happycat.learning.memory import class_means
+from happycat.methods.calm.candidates import leave_one_out
 from happycat.methods.calm.mixture import Search
 from happycat.methods.calm.number import PATIENCE, NumberModel, Observation, Step, follow
+from happycat.methods.calm.prediction import nearest
 from happycat.methods.calm.space import Directions, Scatter, Space
 
 VALIDATION_SHARE = 0.2  # of a class's images; none of them is served or labelled
 AGAIN = 0.15  # of a known class's images that are served without their labels
-ENOUGH = 200  # images of a held-out class, at most
 MOST_HELD_OUT = 40  # classes of an episode
+ENOUGH = 200  # images of a held-out class, at most
+MOST_NEW = 2000  # served images of held-out classes, at most
 MOST_AGAIN = 1000  # served images of known classes, at most
-SMALL = 20  # images of a class; how many classes there are of fewer is hard to say
+MOST_JUDGED = 2000  # validation images of an episode whose probabilities are calibrated
+SMALL = 10  # images of a class; how many classes there are of fewer is hard to say
 PRIOR_IMAGES, PRIOR_DEVIATION = 3, 0.1  # of cosines with the nearest class
-PART_WEIGHT = 0.1  # of an episode with a part of the images, in learning the model of the number
+PRIOR_MEMBERS = 5  # images of a class, of the cosine that is usual in all classes
+PARTS_WEIGHT = 0.3  # of all runs of an episode with a part of the images, in learning the model of the number
 
 
 class Episode:
@@ -82,7 +87,7 @@ def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torc
     held_back, known = chance < VALIDATION_SHARE, ~new & (chance >= VALIDATION_SHARE + AGAIN)
     served = _some(~held_back & ~known & ~new, MOST_AGAIN)
     for c in range(num_base - num_new, num_base):
-        served |= _some(~held_back & (ids == c), ENOUGH)
+        served |= _some(~held_back & (ids == c), min(ENOUGH, MOST_NEW // num_new))
     points = features.mean(1)
     return Episode(
         known=(features[known], ids[known]),
@@ -94,10 +99,22 @@ def hold_out(features: Tensor, labels: Tensor, held_out: Tensor, generator: torc
 
 
 class Confidence(NamedTuple):
-    """The softmax temperature of the probabilities, and the cosine below which an image is of no known class."""
+    """How sure a prediction is: the softmax temperature of the probabilities, and what cosines known images have.
+
+    The cosine of a known image with its class is less than what is usual there by `shortfall` on average, and varies by
+    `deviation`.
+    """
 
     softmax_temperature: float
-    rejection_threshold: float
+    shortfall: float
+    deviation: float
+
+    @classmethod
+    def of(cls, cosines: Tensor, truth: Tensor, usual: Tensor) -> Confidence:
+        """From cosines (N, K) of images that were not learned from, their classes (N,) and `usual_cosines` (N, K)."""
+        shortfalls = (usual - cosines).gather(1, cosines.argmax(1, keepdim=True)) if len(cosines) else cosines[:, :1]
+        shortfall = float(shortfalls.mean()) if len(shortfalls) else 0.0
+        return cls(fit_temperature(cosines, truth), shortfall, deviation(shortfalls))
 
 
 def fit_temperature(cosines: Tensor, truth: Tensor) -> float:
@@ -107,20 +124,37 @@ def fit_temperature(cosines: Tensor, truth: Tensor) -> float:
     return grid[int(np.argmin(losses))] if len(truth) else 0.1
 
 
-def rejection_threshold(cosines: Tensor) -> float:
-    """The cosine with the nearest class that all but a few images of known classes have (mean − 2σ).
+def deviation(cosines: Tensor) -> float:
+    """The standard deviation of cosines.
 
-    A few images hardly show how much cosines vary, so σ has a prior: some images more, of a usual deviation.
+    A few images hardly show how much cosines vary, so it has a prior: some images more, of a usual deviation.
     """
-    nearest = cosines.amax(1) if len(cosines) else cosines.new_zeros(1)
-    squares = (nearest - nearest.mean()).square().sum() + PRIOR_IMAGES * PRIOR_DEVIATION**2
-    return float(nearest.mean() - 2 * (squares / (len(nearest) + PRIOR_IMAGES)).sqrt())
+    squares = (cosines - cosines.mean()).square().sum() if len(cosines) else 0.0
+    return float(((squares + PRIOR_IMAGES * PRIOR_DEVIATION**2) / (len(cosines) + PRIOR_IMAGES)) ** 0.5)
+
+
+def usual_cosines(points: Tensor, classes: Tensor, number: int, otherwise: float = 1.0) -> Tensor:
+    """The mean cosine of each class's images with the mean of the *other* images there (leave-one-out), (number,).
+
+    Unit points (N, d) of classes (N,). It differs much from class to class: some are of one look, some of many. A few
+    images hardly show it, so there are some more of the mean over all classes, or of `otherwise` if no class has two.
+    """
+    sums = torch.zeros(number, points.shape[1]).to(points).index_add(0, classes, points)
+    counts = classes.bincount(minlength=number)
+    several = counts[classes] > 1
+    members = classes[several]
+    products = (points[several] * sums[members]).sum(1)
+    cosines = leave_one_out(products, sums.square().sum(1)[members])
+    mean = float(cosines.mean()) if len(cosines) else otherwise
+    totals = torch.zeros(number).to(points).index_add(0, members, cosines)
+    weight = torch.where(counts > 1, counts, 0)
+    return (totals + PRIOR_MEMBERS * mean) / (weight + PRIOR_MEMBERS)
 
 
 class Calibration:
     """Scores of values over episodes, and the values fitted to them.
 
-    `advance` is called for each episode that `accuracy` or `number_model` is done with.
+    `advance` is called for each episode that `accuracies` (with each temperature) or `number_model` is done with.
     """
 
     def __init__(self, episodes: Sequence[Episode], dimensions: int, shrinkage: float, advance: Advance = nobody):
@@ -128,23 +162,25 @@ class Calibration:
         images, features = episodes[0].labelled.shape
         self.dimensions = max(1, min(dimensions, features, images - 1))  # of the space
 
-    def accuracy(self, exponent: float, temperature: float) -> float:
-        """The mean accuracy on the validation images."""
-        total = 0.0
+    def accuracies(self, exponent: float, temperatures: Sequence[float]) -> list[float]:
+        """The mean accuracy on the served and the validation images with each of the temperatures."""
+        total = np.zeros(len(temperatures))
         for episode in self.episodes:
-            total += self._accuracy(episode, exponent, temperature)
-            self.advance(1)
-        return total / len(self.episodes)
+            total += self._accuracies(episode, exponent, temperatures)
+        return (total / len(self.episodes)).tolist()
 
-    def _accuracy(self, episode: Episode, exponent: float, temperature: float) -> float:
-        """The accuracy on an episode's validation images; 0 if there are none."""
-        if not len(episode.validation):
-            return 0.0
+    def _accuracies(self, episode: Episode, exponent: float, temperatures: Sequence[float]) -> list[float]:
         space, old = episode.known(self.dimensions, self.shrinkage, exponent)
-        mixture = Search(space(episode.served), old, temperature).best(episode.num_new)
-        predicted = (space(episode.validation) @ mixture.centres.T).argmax(1)
-        right = clustering_accuracy(episode.truth.cpu().numpy(), predicted.cpu().numpy(), episode.num_old).all
-        assert right is not None  # there are validation images
+        served = space(episode.served)
+        search, points = Search(served, old), torch.cat([served, space(episode.validation)])
+        truth, right = torch.cat([episode.classes, episode.truth]).cpu().numpy(), []
+        for temperature in temperatures:
+            found = search.best(episode.num_new, temperature).centres
+            predicted = nearest(points, torch.cat([old, found])).row
+            score = clustering_accuracy(truth, predicted.cpu().numpy(), episode.num_old).all
+            assert score is not None  # there are served images
+            right.append(score)
+            self.advance(1)
         return right
 
     def number_model(self, exponent: float) -> NumberModel:
@@ -161,27 +197,28 @@ class Calibration:
             place, each = torch.arange(len(points), device=points.device), float(new.sum()) / episode.num_new
 
             def steps(which: Tensor, most: int, points: Tensor = points, old: Tensor = old) -> list[Step]:
-                return follow(Search(points[which], old, 1.0).growing(), most)
+                return follow(Search(points[which], old).growing(), most)
 
             if (~new).sum() > 1:
                 seen.append(Observation(steps(~new, PATIENCE), 0))
             most = 2 * episode.num_new + PATIENCE
-            for part in (1, 2, 4, 8):
-                weight = 1.0 if part == 1 else PART_WEIGHT
+            parts = [part for part in (2, 4, 8) if each / part >= SMALL]
+            for part in (1, *parts):
+                weight = min(1.0, each / SMALL) if part == 1 else PARTS_WEIGHT / len(parts)
                 seen.append(Observation(steps(~new | (place % part == 0), most), episode.num_new, weight))
-                if each / part < SMALL and part > 1:
-                    break
             self.advance(1)
         return NumberModel.learned(seen)
 
     def confidence(self, exponent: float) -> Confidence:
-        """The softmax temperature and the rejection threshold, from the validation images of the known classes."""
+        """From the validation images of the known classes."""
         cosines: list[Tensor] = []
         truth: list[Tensor] = []
+        usual: list[Tensor] = []
         for episode in self.episodes:
-            known = episode.truth < episode.num_old
+            known = _some(episode.truth < episode.num_old, MOST_JUDGED)
             space, old = episode.known(self.dimensions, self.shrinkage, exponent)
             cosines.append(space(episode.validation[known]) @ old.T)
             truth.append(episode.truth[known])
-        every = torch.cat(cosines)
-        return Confidence(fit_temperature(every, torch.cat(truth)), rejection_threshold(every))
+            own = usual_cosines(space(episode.labelled), episode.labels, episode.num_old)
+            usual.append(own.expand_as(cosines[-1]))
+        return Confidence.of(torch.cat(cosines), torch.cat(truth), torch.cat(usual))

@@ -1,73 +1,92 @@
-"""Candidate classes: the groups of images that agglomerative clustering passes through, from pairs to the whole.
+"""Candidate classes: groups of images that may be a class, and the images that each would explain.
 
-Ward's method merges the two most similar groups again and again; every group on the way may be a class. An image's
-cosine with a group that it is in is that with the *other* images there (leave-one-out): a group of a few odd images
-looks tight only because each of them has drawn the mean to itself.
+Ward's method (agglomerative clustering) merges the two most similar groups again and again; every group on the way may
+be a class. Of very many images a tree would be too large, and those that the old classes explain are in the way: there
+the candidates are the nearest neighbours of k-means centres among the others, at several sizes, found again for the
+mean of the neighbours they had (mean shift).
 
-Of very many images, k-means makes small groups first; they are merged as images are. A small group's mean image stands
-for its images: the sum of their cosines with a group that they are not in is the same, with their own it is nearly so.
+An image's cosine with a group that it is in is that with the *other* images there (leave-one-out): a group of a few
+odd images looks tight only because each of them has drawn the mean to itself.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import pdist
+from scipy.sparse import csr_array
+from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.functional import normalize
 
-MOST_POINTS = 2000  # that are merged; memory and time grow with its square
+from happycat.methods.calm.prediction import chunks
+
+MOST_MERGED = 4000  # images of a tree; memory and time grow with its square
 ROUNDS = 10  # of k-means
-FEW_POINTS = 200  # of which each is a candidate by itself
+SIZES = (20, 60, 180)  # of neighbourhoods
+SHIFTS = 2  # of a neighbourhood to that of its mean, at each size
 
 
-class Points:
-    """Unit points (N, d), or fewer mean points of small groups of them: `means` (n, d) and `sizes` (n,)."""
+class Groups(NamedTuple):
+    """Which images (N) are in which groups (M), and the sums of their points, (M, d)."""
 
-    def __init__(self, points: Tensor, most: int = MOST_POINTS):
-        self.means, self.sizes = points, torch.ones(len(points)).to(points)
-        if len(points) > most:
-            nearest = _small_groups(points, most)
-            sizes = nearest.bincount(minlength=most).to(points)
-            sums = torch.zeros(most, points.shape[1]).to(points).index_add(0, nearest, points)
-            self.means, self.sizes = (sums / sizes[:, None])[sizes > 0], sizes[sizes > 0]
+    members: csr_array  # (M, N)
+    sums: Tensor
 
-    def __len__(self) -> int:
-        return len(self.means)
+    @classmethod
+    def of(cls, members: csr_array, points: Tensor) -> Groups:
+        sums = members @ points.double().cpu().numpy()
+        return cls(members, torch.from_numpy(sums).to(points))
+
+    @property
+    def directions(self) -> Tensor:
+        """The groups' mean directions (M, d)."""
+        return normalize(self.sums, dim=-1)
 
 
-class Candidates:
-    """The groups of points that Ward's method passes through: `members` (n, M), `sums` (M, d) and `sizes` (M,).
+class Explained(NamedTuple):
+    """The images whose cosine with a group is larger than that with what they have: a row for each pair.
 
-    Groups of a single image are among them only where there are few: more classes than groups may be asked for.
+    The rows are in the order of the groups; those of group g are from `start[g]` to `start[g + 1]`.
     """
 
-    def __init__(self, points: Points):
-        number, sums = len(points), points.means * points.sizes[:, None]
-        start, end = torch.arange(number), torch.arange(number) + 1
-        if number > 1:
-            merged = linkage(pdist(points.means.double().cpu().numpy()), "ward")
-            order = torch.from_numpy(leaves_list(merged).copy()).long()
-            start[order], end[order] = torch.arange(number), torch.arange(number) + 1
-            first, last = start.tolist(), end.tolist()
-            for i, j in merged[:, :2].astype(int).tolist():  # a group's points lie side by side in the tree's order
-                first.append(min(first[i], first[j]))
-                last.append(max(last[i], last[j]))
-            start, end = torch.tensor(first), torch.tensor(last)
-        sizes = torch.cat([points.sizes.cpu(), torch.full((len(start) - number,), 2.0)])  # or more
-        chosen = torch.ones_like(sizes, dtype=torch.bool) if number <= FEW_POINTS else sizes > 1
-        where, start, end = start[:number, None], start[chosen], end[chosen]
-        self.members = ((where >= start) & (where < end)).to(sums.device)  # (n, M)
-        self.sums = self.members.T.to(sums) @ sums
-        self.sizes = self.members.T.to(sums) @ points.sizes
-        self.directions = normalize(self.sums, dim=-1)
+    start: np.ndarray
+    image: np.ndarray
+    cosine: np.ndarray
 
-    def cosines(self, points: Points) -> Tensor:
-        """The mean cosine (n, M) of each point's images with each group, without the image itself where it is in it."""
-        products, squares = points.means @ self.sums.T, self.sums.square().sum(1)
-        others = leave_one_out(products, squares)
-        inside = torch.where(self.sizes > 1, others, -torch.ones_like(others))
-        return torch.where(self.members, inside, products / squares.clamp_min(1e-12).sqrt())
+
+def find_groups(points: Tensor, familiar: Tensor) -> Groups:
+    """Candidates among unit points (N, d); of very many, only among those that are not familiar, (N,) bool."""
+    places = torch.arange(len(points), device=points.device)
+    if len(points) > MOST_MERGED and not familiar.all():
+        places = places[~familiar]
+    some = points[places]
+    members = _tree(some) if len(some) <= MOST_MERGED else _neighbourhoods(some, MOST_MERGED)
+    image = places.cpu().numpy()[members.indices]
+    return Groups.of(csr_array((members.data, image, members.indptr), (members.shape[0], len(points))), points)
+
+
+def explained(groups: Groups, points: Tensor, have: Tensor) -> Explained:
+    """What each group explains of the unit points (N, d) that have a cosine (N,) already."""
+    images, cosines, numbers, first = [], [], [np.zeros(1, np.int64)], 0
+    for sums in chunks(groups.sums, len(points)):
+        products, squares = sums @ points.T, sums.square().sum(1)
+        values = products / squares.clamp_min(1e-12).sqrt()[:, None]
+        part = groups.members[first : first + len(sums)]
+        size = np.diff(part.indptr)
+        group = torch.from_numpy(np.repeat(np.arange(len(size)), size)).to(points.device)
+        member = torch.from_numpy(part.indices).long().to(points.device)
+        values[group, member] = leave_one_out(products[group, member], squares[group])
+        more = values > have
+        images.append(more.nonzero()[:, 1].cpu().numpy())
+        cosines.append(values[more].cpu().numpy())
+        numbers.append(more.sum(1).cpu().numpy())
+        first += len(sums)
+    image = np.concatenate(images) if images else np.zeros(0, np.int64)
+    cosine = np.concatenate(cosines) if cosines else np.zeros(0, np.float32)
+    return Explained(np.concatenate(numbers).cumsum(), image, cosine)
 
 
 def leave_one_out(products: Tensor, squares: Tensor) -> Tensor:
@@ -75,8 +94,39 @@ def leave_one_out(products: Tensor, squares: Tensor) -> Tensor:
     return (products - 1) / (squares - 2 * products + 1).clamp_min(1e-6).sqrt()
 
 
-def _small_groups(points: Tensor, number: int) -> Tensor:
-    """The place (N,) of each point's group, by k-means on the sphere."""
+def _tree(points: Tensor) -> csr_array:
+    """The groups of several points (M, N) that Ward's method passes through."""
+    number = len(points)
+    if number < 2:
+        return csr_array((0, number), dtype=np.float64)
+    exact = points.double()
+    squares = (2 - 2 * exact @ exact.T).clamp_min(0).fill_diagonal_(0)
+    merged = linkage(squareform(squares.sqrt().cpu().numpy(), checks=False), "ward")
+    order = leaves_list(merged)  # a group's points lie side by side in it
+    start, end = np.empty(2 * number - 1, int), np.empty(2 * number - 1, int)
+    start[order], end[order] = np.arange(number), np.arange(number) + 1
+    for group, (i, j) in enumerate(merged[:, :2].astype(int).tolist(), number):
+        start[group], end[group] = min(start[i], start[j]), max(end[i], end[j])
+    image = np.concatenate([order[i:j] for i, j in zip(start[number:], end[number:], strict=True)])
+    first = np.concatenate([[0], (end - start)[number:].cumsum()])
+    return csr_array((np.ones(len(image)), image, first), (number - 1, number))
+
+
+def _neighbourhoods(points: Tensor, number: int) -> csr_array:
+    """The nearest points (M, N) of centres that k-means finds, moved on to the mean of their neighbours."""
+    directions, found = _centres(points, number), []
+    for size in SIZES:
+        for _ in range(SHIFTS):
+            near = torch.cat([(some @ points.T).topk(size, 1).indices for some in chunks(directions, len(points))])
+            directions = torch.cat([normalize(points[some].sum(1), dim=-1) for some in chunks(near, 180 * 256)])
+        found.append(np.unique(near.sort(1).values.cpu().numpy(), axis=0))
+    sizes = np.concatenate([np.full(len(groups), groups.shape[1]) for groups in found])
+    image = np.concatenate([groups.ravel() for groups in found])
+    return csr_array((np.ones(len(image)), image, np.concatenate([[0], sizes.cumsum()])), (len(sizes), len(points)))
+
+
+def _centres(points: Tensor, number: int) -> Tensor:
+    """The centres (number, d) of k-means on the sphere."""
     import faiss  # only where there are many points: it brings an OpenMP runtime of its own
 
     data = points.float().cpu().numpy()
@@ -85,5 +135,4 @@ def _small_groups(points: Tensor, number: int) -> Tensor:
         max_points_per_centroid=64,
     )  # fmt: skip
     model.train(data)
-    _, nearest = model.index.search(data, 1)
-    return torch.from_numpy(nearest[:, 0]).to(points.device)
+    return torch.from_numpy(model.centroids).to(points)

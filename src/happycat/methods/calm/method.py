@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -24,10 +26,11 @@ from happycat.learning.training import Epoch, Training
 from happycat.methods.calm.calibration import (
     MOST_HELD_OUT,
     Calibration,
-    fit_temperature,
+    Confidence,
     hold_out,
-    rejection_threshold,
+    usual_cosines,
 )
+from happycat.methods.calm.duplicates import NEVER, duplicate_cosine, first_of_copies
 from happycat.methods.calm.mixture import Search
 from happycat.methods.calm.number import NOTHING_NEW, NUM_VALUES, Count, NumberModel, count, follow
 from happycat.methods.calm.prediction import PredictionRule, nearest
@@ -47,7 +50,10 @@ class CalmConfig(MethodConfig):
     dimensions: int | None = setting(None, "dimensions of the space, at most [two thirds of the features']", 1)
     shrinkage: float = setting(0.3, "shrinkage of the within-class covariance towards a sphere", 0, 1)
     exponent: float | None = setting(
-        None, "how much directions count that tell classes apart; 0: all the same [chosen on held-out classes]", 0
+        None,
+        "how much directions count, in the search, that tell classes apart; 0: all the same "
+        "[chosen on held-out classes]",
+        0,
     )
     mixture_temperature: float | None = setting(
         None, "τ, temperature of the mixture [chosen on held-out classes]", 1e-6
@@ -69,7 +75,10 @@ class Calm(Method):
     exponent: Tensor  # of the directions' weights
     temperature: Tensor  # of the mixture
     softmax_temperature: Tensor  # of the probabilities
-    rejection_threshold: Tensor  # cosine below which an image is of no known class
+    usual_cosines: Tensor  # (K,) of the images of each class with the others
+    shortfall: Tensor  # by which images of known classes have less than what is usual there, on average
+    deviation: Tensor  # by which that varies
+    duplicate_cosine: Tensor  # above which two images are copies of one
     number_values: Tensor  # (M, 5) of the model of the number of classes (number.NumberModel)
 
     def __init__(self, tail: Tail | Vectors, config: CalmConfig):
@@ -78,7 +87,10 @@ class Calm(Method):
         self.register_buffer("exponent", torch.tensor(EXPONENTS[0]))
         self.register_buffer("temperature", torch.tensor(TEMPERATURES[0]))
         self.register_buffer("softmax_temperature", torch.tensor(0.1))
-        self.register_buffer("rejection_threshold", torch.tensor(-1.0))
+        self.register_buffer("usual_cosines", torch.empty(0))
+        self.register_buffer("shortfall", torch.tensor(0.0))
+        self.register_buffer("deviation", torch.tensor(0.1))
+        self.register_buffer("duplicate_cosine", torch.tensor(NEVER))
         self.register_buffer("number_values", torch.zeros(NUM_VALUES, 5))
         self._calibrated = False  # from `calibrate` until `fit`
 
@@ -98,21 +110,18 @@ class Calm(Method):
         if not self._calibrated:
             self._choose(calibration)
         self._calibrated = False
-        sure = calibration.confidence(float(self.exponent))
-        self._set("softmax_temperature", sure.softmax_temperature)
-        self._set("rejection_threshold", sure.rejection_threshold)
+        self._trust(calibration.confidence(float(self.exponent)))
         self._learn(features, labels, calibration.dimensions)
         yield from ()
 
     def relearn(self, labelled: Labelled, held_out: Labelled | None = None) -> None:
         """Learn the labelled classes from these images, with the values that were chosen as they are.
 
-        Images that were held out before, if there are any, set the softmax temperature and the rejection threshold.
+        Images that were held out before, if there are any, say how sure predictions are.
         """
         if held_out is not None and len(held_out):
             cosines = self.space(self._views(held_out)[:, 0]) @ self.memory.prototypes.T
-            self._set("softmax_temperature", fit_temperature(cosines, held_out.labels))
-            self._set("rejection_threshold", rejection_threshold(cosines))
+            self._trust(Confidence.of(cosines, held_out.labels, self.usual_cosines.expand_as(cosines)))
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
@@ -120,15 +129,25 @@ class Calm(Method):
         self.space.set(
             scatter.mean, scatter.directions(dimensions, self.config.shrinkage).weighted(float(self.exponent))
         )
-        points = self.space(features.mean(1))
-        self.memory.replace(*class_means(points, labels, points[: int(labels.max()) + 1]))
+        points, number = self.space(features.mean(1)), int(labels.max()) + 1
+        self.memory.replace(*class_means(points, labels, points[:number]))
+        self.usual_cosines = usual_cosines(points, labels, number)
+        self._set("duplicate_cosine", duplicate_cosine(points, labels))
         self.memory.measure_radius(self.space(features[:, 0]), labels)
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
-        mixture = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature)).best(num_new)
-        counts = mixture.counts[self.num_classes :].round().long()
-        self.memory.replace(mixture.centres, torch.cat([self.memory.counts, counts]))
+        mixture = self._search(unlabelled).best(num_new, float(self.temperature))
+        self._take(unlabelled, mixture.centres, mixture.counts.round().long())
         yield from ()
+
+    def _take(self, unlabelled: Unlabelled, prototypes: Tensor, counts: Tensor) -> None:
+        """Append classes with these prototypes (K_new, d), learned from so many of the images (K_new,)."""
+        known, number, points = self.num_classes, len(prototypes), self.points(unlabelled)
+        self.memory.replace(torch.cat([self.memory.prototypes, prototypes]), torch.cat([self.memory.counts, counts]))
+        row = nearest(points, self.memory.prototypes).row
+        otherwise = float(self.usual_cosines.mean())
+        usual = usual_cosines(points[row >= known], row[row >= known] - known, number, otherwise)
+        self.usual_cosines = torch.cat([self.usual_cosines, usual])
 
     def count(
         self,
@@ -144,12 +163,19 @@ class Calm(Method):
         most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search = Search(self.points(unlabelled), self.memory.prototypes, float(self.temperature))
-        model = self.number_model
+        search, model = self._search(unlabelled), self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
+
+    def _search(self, unlabelled: Unlabelled) -> Search:
+        """The search among the images; of copies of an image, one counts."""
+        points, old = self.points(unlabelled), self.memory.prototypes
+        cosine, row = nearest(points, old)
+        kept = first_of_copies(points, row, float(self.duplicate_cosine))
+        familiar = cosine >= (self.usual_cosines - self.shortfall)[row]
+        return Search(points[kept], old, familiar[kept])
 
     @property
     def number_model(self) -> NumberModel:
@@ -158,12 +184,12 @@ class Calm(Method):
 
     def adopt(self, unlabelled: Unlabelled, predicted: Tensor, num_classes: int) -> None:
         """Take the new classes that another method found among the images, up to `num_classes` in all."""
-        points, new = self.points(unlabelled), num_classes - self.num_classes
+        new = num_classes - self.num_classes
         if new == 0:
             return
+        points = self.points(unlabelled)
         anywhere = points.mean(0).expand(new, -1)  # for a class without an image
-        means, counts = class_means(points, predicted - self.num_classes, anywhere)
-        self.memory.replace(torch.cat([self.memory.prototypes, means]), torch.cat([self.memory.counts, counts]))
+        self._take(unlabelled, *class_means(points, predicted - self.num_classes, anywhere))
 
     def logits(self, tokens: TailInput) -> Tensor:
         return self._point(tokens) @ self.memory.prototypes.T / self.softmax_temperature
@@ -171,15 +197,26 @@ class Calm(Method):
     def rule(self) -> PredictionRule:
         """The prediction rule; each class has one prototype here."""
         owner = torch.arange(self.num_classes, device=self.memory.prototypes.device)
-        thresholds = self.rejection_threshold.expand(self.num_classes)
-        return PredictionRule(self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, thresholds)
+        return PredictionRule(
+            self.memory.prototypes, owner, self.num_classes, self.softmax_temperature, self.thresholds
+        )
+
+    @property
+    def thresholds(self) -> Tensor:
+        """The cosine with each class below which an image is rejected, (K,): all but a few images there have more."""
+        return self.usual_cosines - self.shortfall - 2 * self.deviation
+
+    @thresholds.setter
+    def thresholds(self, values: Tensor) -> None:
+        self.usual_cosines = values + self.shortfall + 2 * self.deviation
 
     def predict(self, tokens: TailInput) -> Tensor:
         return self.rule()(self._point(tokens)).probabilities
 
     def familiarity(self, tokens: TailInput, probabilities: Tensor) -> Tensor:
-        """The cosine with the nearest class, which images are rejected by."""
-        return nearest(self._point(tokens), self.memory.prototypes).value
+        """The cosine with the nearest class, less its threshold; where that is negative, an image is rejected."""
+        cosine, row = nearest(self._point(tokens), self.memory.prototypes)
+        return cosine - self.thresholds[row]
 
     def _point(self, tokens: TailInput) -> Tensor:
         """A view of each image in the space, (B, d)."""
@@ -219,12 +256,21 @@ class Calm(Method):
         calibration.advance(
             0, total=(candidates + 1) * len(calibration.episodes)
         )  # the number's model takes them once more
-        exponent = max(exponents, key=lambda e: calibration.accuracy(e, temperatures[0]))
-        temperature = max(temperatures, key=lambda t: calibration.accuracy(exponent, t))
+        exponent = max(exponents, key=lambda e: calibration.accuracies(e, temperatures[:1])[0])
+        accuracies = calibration.accuracies(exponent, temperatures)
+        temperature = temperatures[int(np.argmax(accuracies))]
         self._set("exponent", exponent)
         self._set("temperature", temperature)
         values = calibration.number_model(exponent).values
         self.number_values = torch.from_numpy(values).to(self.memory.prototypes)
+
+    def _trust(self, confidence: Confidence) -> None:
+        for name, value in confidence._asdict().items():
+            self._set(name, value)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        self.usual_cosines = torch.empty_like(state[prefix + "usual_cosines"], device=self.memory.counts.device)
+        super()._load_from_state_dict(state, prefix, *args)
 
     def _set(self, name: str, value: float) -> None:
         setattr(self, name, torch.tensor(value, dtype=torch.float32, device=self.memory.counts.device))

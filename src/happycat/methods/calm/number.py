@@ -6,8 +6,15 @@ useful if it is worth its complexity penalty,
 
     l ≥ a + b n,
 
-and the estimate k̂ is the most useful components that there ever are together. How far it may be off is seen on
-held-out classes. With the penalty uncertain by a factor exp(s z), z ~ N(0, 1), and an error e of the number,
+and k is the most useful components that there ever are together. Classes that come together are often of about one
+size, and then sizes say more: with N the median size of the clearest components, all images in components make n/N
+classes. That is taken when there are somewhat more components than useful ones, and hardly depends on how many: whole
+classes are the clearest, and what is divided has small parts. The estimate is
+
+    k̂ = k^(1−t) (n/N)^t,
+
+where the trust t is 1 if the clearer components are of one size, and 0 if their sizes differ much. How far k̂ may be off
+is seen on held-out classes. With the penalty uncertain by a factor exp(s z), z ~ N(0, 1), and an error e of the number,
 
     P(K | a, b, s, e) = Σ_z p(z) P(K | k̂(z)),        P(K | k̂) ∝ exp(−½ (log((K + ½) / (k̂ + ½)) / e)²)
 
@@ -17,6 +24,7 @@ chosen: each counts by how likely it makes the numbers of held-out classes (and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -24,16 +32,20 @@ from typing import NamedTuple
 import numpy as np
 
 from happycat.base.progress import Advance, nobody
-from happycat.methods.calm.mixture import Component
+from happycat.methods.calm.selection import Component
 
 PATIENCE = 5  # components more, at least, that are tried after the last useful one
 COVERED = 0.9  # probability of the interval
-POWER = 0.2  # of the likelihood: episodes share their classes, and new classes are not like them
+POWER = 0.4  # of the likelihood: episodes share their classes, and new classes are not like them
 NODES = np.linspace(-2, 2, 9)  # z
 COMPONENTS = np.geomspace(0.2, 4, 9)  # values of a, b, s and e
 IMAGES = (0.0, 0.01, 0.02, 0.04, 0.07, 0.11, 0.15)
 SPREADS = (0.1, 0.25, 0.5)
-ERRORS = (0.1, 0.2, 0.35)
+ERRORS = (0.05, 0.1, 0.2, 0.35)
+CLEAREST, CLEARER = 0.3, 0.5  # shares of the components, by what is lost without them
+MORE = 1.3  # times as many components as are useful, when sizes are looked at
+ONE_SIZE, MANY_SIZES = 0.2, 0.5  # standard deviations of the logarithms of sizes
+FEWEST = 3  # useful components, of which sizes say anything
 NUM_VALUES = len(COMPONENTS) * len(IMAGES) * len(SPREADS) * len(ERRORS)
 
 Step = Sequence[Component]  # the components when there are so many of them
@@ -116,13 +128,14 @@ class NumberModel:
     def each(self, steps: Sequence[Step], at_least: int = 0) -> np.ndarray:
         """The distributions (M, L) with each of the values, over 0…L−1 with `at_least` among them."""
         images, losses = _arrays(steps)
+        by_size = _by_size(steps)
         penalties, which = np.unique(self.values[:, :2], axis=0, return_inverse=True)
         spreads, spread = np.unique(self.values[:, 2], return_inverse=True)
         scales = np.exp(np.outer(spreads, NODES))
         numbers = np.zeros((len(penalties), *scales.shape), int)
         for i, (component, image) in enumerate(penalties):
             worth = losses / (component + image * images)
-            numbers[i] = [[(worth >= scale).sum(1).max(initial=0) for scale in row] for row in scales]
+            numbers[i] = [[by_size[(worth >= scale).sum(1).max(initial=0)] for scale in row] for row in scales]
         most = max(int(numbers.max(initial=0)), at_least)
         kernels = {error: _kernel(most, error) for error in np.unique(self.values[:, 3])}
         weights = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
@@ -152,6 +165,25 @@ def count(probabilities: np.ndarray, most: int) -> Count:
     low, number, high = (int(np.searchsorted(below, q)) for q in ((1 - COVERED) / 2, 0.5, (1 + COVERED) / 2))
     shown = range(max(0, low - 1), min(high + 2, len(kept)))
     return Count(number, low, high, list(shown), kept[list(shown)].tolist())
+
+
+def _by_size(steps: Sequence[Step]) -> np.ndarray:
+    """The estimate k̂ for 0, 1, 2, … useful components, which takes their sizes into account, (steps + 1,)."""
+    made = np.arange(len(steps) + 1)
+    sizes = [_by_clearness(step) for step in steps[FEWEST - 1 :]]
+    for useful in made[FEWEST:]:
+        more = sizes[min(round(MORE * useful), len(steps)) - FEWEST]
+        classes = more.sum() / np.median(more[: math.ceil(CLEAREST * len(more))])
+        now = sizes[useful - FEWEST]
+        spread = np.log(now[: math.ceil(CLEARER * len(now))]).std()
+        trust = np.clip((MANY_SIZES - spread) / (MANY_SIZES - ONE_SIZE), 0, 1)
+        made[useful] = round(useful ** (1 - trust) * classes**trust)
+    return made
+
+
+def _by_clearness(step: Step) -> np.ndarray:
+    """The images of the components, at least one each, the clearest component first."""
+    return np.array([max(1.0, one.images) for one in sorted(step, key=lambda one: -one.loss)])
 
 
 def _arrays(steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,108 @@
+"""Facility location: candidates are chosen so that each image has a component with a large cosine.
+
+Added one by one, then each is exchanged for a better one as long as there is one. Nothing is drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from happycat.methods.calm.candidates import Explained
+
+SWEEPS = 10  # of exchanges at most
+TOLERANCE = 1e-5  # an image, of what an exchange gains
+
+
+class Component(NamedTuple):
+    """A selected group: how many images are nearest to it, and the sum of cosines that they lose without it."""
+
+    images: float
+    loss: float
+
+
+class Selection:
+    """Chosen candidates; `have` (N,) is the cosine that images have without any.
+
+    `order` are the groups that are chosen. Where no group explains anything more, single images are: group M + i is
+    image i alone.
+    """
+
+    def __init__(self, have: np.ndarray, explained: Explained):
+        self.have, self.explained = have.astype(np.float64), explained
+        self.num_groups = len(explained.start) - 1
+        self.group = np.repeat(np.arange(self.num_groups), np.diff(explained.start))
+        self.order: list[int] = []
+        self._update()
+
+    def choose(self, number: int) -> list[int]:
+        """So many groups, after exchanges that explain more; each image by itself if there are no more images."""
+        if number >= len(self.have):
+            return [self.num_groups + place % len(self.have) for place in range(number)]
+        for _ in range(number):
+            self.add()
+        for _ in range(SWEEPS):
+            if not sum(self.exchange(place) for place in range(number)):
+                break
+        return self.order
+
+    def growing(self) -> Iterator[list[Component]]:
+        """The components when there are 1, 2, 3, … of them, up to one for each image."""
+        while len(self.order) < len(self.have):
+            for place in self.add():
+                self.exchange(place)
+            yield self.components()
+
+    def add(self) -> list[int]:
+        """Choose the group that gains most; returns the places of all that lost images to it."""
+        nearest = self.nearest
+        gains = self._gains(self.top)
+        best = int(gains.argmax()) if len(gains) else 0
+        if not len(gains) or gains[best] <= 0:
+            alone = [group - self.num_groups for group in self.order if group >= self.num_groups]
+            worst = self.top.copy()
+            worst[alone] = np.inf
+            best = self.num_groups + int(worst.argmin())
+        self.order.append(best)
+        self._update()
+        taken = nearest[(self.nearest == len(self.order)) & (nearest > 0)]
+        return (np.unique(taken) - 1).tolist()
+
+    def exchange(self, place: int) -> bool:
+        """Exchange a chosen group for the one that gains most in its place; says whether there is a better one."""
+        gains = self._gains(np.where(self.nearest == place + 1, self.second, self.top))
+        if not len(gains):
+            return False
+        best, now = int(gains.argmax()), self.order[place]
+        if gains[best] <= (gains[now] if now < len(gains) else 0) + TOLERANCE * len(self.have):
+            return False
+        self.order[place] = best
+        self._update()
+        return True
+
+    def components(self) -> list[Component]:
+        images = np.bincount(self.nearest, minlength=len(self.order) + 1)
+        losses = np.bincount(self.nearest, self.top - self.second, len(self.order) + 1)
+        return [Component(*pair) for pair in zip(images[1:].tolist(), losses[1:].tolist(), strict=True)]
+
+    def _gains(self, have: np.ndarray) -> np.ndarray:
+        """What each group adds to the sum over images of their largest cosines, (M,)."""
+        more = np.maximum(self.explained.cosine - have[self.explained.image], 0)
+        return np.bincount(self.group, more, self.num_groups)
+
+    def _update(self) -> None:
+        """Each image's largest and second largest cosine, and whose the largest is: 0 nobody's, or a place + 1."""
+        start, groups = self.explained.start, [group for group in self.order if group < self.num_groups]
+        rows = np.concatenate([np.zeros(0, int), *(np.arange(start[g], start[g + 1]) for g in groups)])
+        places = np.flatnonzero(np.array(self.order) < self.num_groups) + 1
+        place = np.repeat(places, [start[g + 1] - start[g] for g in groups])
+        image, cosine = self.explained.image[rows], self.explained.cosine[rows]
+        self.top, self.nearest = self.have.copy(), np.zeros(len(self.have), int)
+        np.maximum.at(self.top, image, cosine)
+        largest = np.flatnonzero(cosine == self.top[image])[::-1]
+        self.nearest[image[largest]] = place[largest]  # of those that are the same, the first
+        others = self.nearest[image] != place
+        self.second = self.have.copy()
+        np.maximum.at(self.second, image[others], cosine[others])
