@@ -48,6 +48,7 @@ def random_model(classes: int, features: int, merged: int, dropped: int) -> Happ
     prototypes = normalize(torch.randn(classes, dimensions, generator=generator), dim=-1)
     calm.memory.replace(prototypes, torch.full((classes,), 10))
     calm.softmax_temperature.fill_(0.05)
+    calm.thresholds = torch.full((classes,), -1.0)
     cat = Happycat()
     registry = prototype_registry(calm, [f"kind {c}" for c in range(classes)], [0] * classes)
     cat._take(State(calm, registry, 0, 1.0, 0), VECTORS)

@@ -136,13 +136,14 @@ class Calm(Method):
         self.memory.measure_radius(self.space(features[:, 0]), labels)
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
-        mixture = self._search(unlabelled).best(num_new, float(self.temperature))
-        self._take(unlabelled, mixture.centres, mixture.counts.round().long())
+        points = self.points(unlabelled)
+        mixture = self._search(points).best(num_new, float(self.temperature))
+        self._take(points, mixture.centres, mixture.counts.round().long())
         yield from ()
 
-    def _take(self, unlabelled: Unlabelled, prototypes: Tensor, counts: Tensor) -> None:
-        """Append classes with these prototypes (K_new, d), learned from so many of the images (K_new,)."""
-        known, number, points = self.num_classes, len(prototypes), self.points(unlabelled)
+    def _take(self, points: Tensor, prototypes: Tensor, counts: Tensor) -> None:
+        """Append classes with these prototypes (K_new, d), learned from so many of the points (K_new,)."""
+        known, number = self.num_classes, len(prototypes)
         self.memory.replace(torch.cat([self.memory.prototypes, prototypes]), torch.cat([self.memory.counts, counts]))
         row = nearest(points, self.memory.prototypes).row
         otherwise = float(self.usual_cosines.mean())
@@ -163,15 +164,15 @@ class Calm(Method):
         most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search, model = self._search(unlabelled), self.number_model
+        search, model = self._search(self.points(unlabelled)), self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
 
-    def _search(self, unlabelled: Unlabelled) -> Search:
-        """The search among the images; of copies of an image, one counts."""
-        points, old = self.points(unlabelled), self.memory.prototypes
+    def _search(self, points: Tensor) -> Search:
+        """The search among the images at these points; of copies of an image, one counts."""
+        old = self.memory.prototypes
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))
         familiar = cosine >= (self.usual_cosines - self.shortfall)[row]
@@ -189,7 +190,7 @@ class Calm(Method):
             return
         points = self.points(unlabelled)
         anywhere = points.mean(0).expand(new, -1)  # for a class without an image
-        self._take(unlabelled, *class_means(points, predicted - self.num_classes, anywhere))
+        self._take(points, *class_means(points, predicted - self.num_classes, anywhere))
 
     def logits(self, tokens: TailInput) -> Tensor:
         return self._point(tokens) @ self.memory.prototypes.T / self.softmax_temperature
