@@ -211,3 +211,8 @@ def test_more_than_are_known_can_be_found():
     found = count(NumberModel.learned([Observation(growing(9, 0.2), 1)]).probabilities(growing(*[9] * 40, 0.1)), 1000)
     assert found.low > 15
     assert found.low <= 40 <= found.high
+
+
+def test_other_directions_of_old_classes_are_no_part_of_new_ones_whatever_their_size():
+    """Three classes, and two components of as many images that lose hardly anything."""
+    assert model().probabilities(growing(9, 8, 7, 0.3, 0.3, images=[20] * 5)).argmax() == 3

@@ -21,12 +21,14 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from happycat.methods.calm.duplicates import first_of_copies
 from happycat.methods.calm.prediction import chunks
 
 MOST_MERGED = 4000  # images of a tree; memory and time grow with its square
-ROUNDS = 10  # of k-means
+ROUNDS, PER_CENTRE = 4, 10  # of k-means, whose centres only are where neighbourhoods start; images of each at most
 SIZES = (20, 60, 180)  # of neighbourhoods
 SHIFTS = 2  # of a neighbourhood to that of its mean, at each size
+SAME = 0.98  # cosine of the directions of two neighbourhoods of which one is enough
 
 
 class Groups(NamedTuple):
@@ -119,7 +121,9 @@ def _neighbourhoods(points: Tensor, number: int) -> csr_array:
         for _ in range(SHIFTS):
             near = torch.cat([(some @ points.T).topk(size, 1).indices for some in chunks(directions, len(points))])
             directions = torch.cat([normalize(points[some].sum(1), dim=-1) for some in chunks(near, 180 * 256)])
-        found.append(np.unique(near.sort(1).values.cpu().numpy(), axis=0))
+        different = first_of_copies(directions, torch.zeros(len(directions), dtype=torch.long).to(near), SAME)
+        directions = directions[different]
+        found.append(near[different].cpu().numpy())
     sizes = np.concatenate([np.full(len(groups), groups.shape[1]) for groups in found])
     image = np.concatenate([groups.ravel() for groups in found])
     return csr_array((np.ones(len(image)), image, np.concatenate([[0], sizes.cumsum()])), (len(sizes), len(points)))
@@ -132,7 +136,7 @@ def _centres(points: Tensor, number: int) -> Tensor:
     data = points.float().cpu().numpy()
     model = faiss.Kmeans(
         data.shape[1], number, niter=ROUNDS, spherical=True, seed=0, min_points_per_centroid=1,
-        max_points_per_centroid=64,
+        max_points_per_centroid=PER_CENTRE,
     )  # fmt: skip
     model.train(data)
     return torch.from_numpy(model.centroids).to(points)

@@ -45,6 +45,7 @@ ERRORS = (0.05, 0.1, 0.2, 0.35)
 CLEAREST, CLEARER = 0.3, 0.5  # shares of the components, by what is lost without them
 MORE = 1.3  # times as many components as are useful, when sizes are looked at
 ONE_SIZE, MANY_SIZES = 0.2, 0.5  # standard deviations of the logarithms of sizes
+LEAST_LOSS = 1 / 3  # of that of the least useful component, of a part of a class
 FEWEST = 3  # useful components, of which sizes say anything
 NUM_VALUES = len(COMPONENTS) * len(IMAGES) * len(SPREADS) * len(ERRORS)
 
@@ -168,22 +169,28 @@ def count(probabilities: np.ndarray, most: int) -> Count:
 
 
 def _by_size(steps: Sequence[Step]) -> np.ndarray:
-    """The estimate k̂ for 0, 1, 2, … useful components, which takes their sizes into account, (steps + 1,)."""
+    """The estimate k̂ for 0, 1, 2, … useful components, which takes their sizes into account, (steps + 1,).
+
+    Components that lose far less than the least useful one are left out: they are no classes or parts of one, but other
+    directions of classes that have one, however many images are nearer to them.
+    """
     made = np.arange(len(steps) + 1)
-    sizes = [_by_clearness(step) for step in steps[FEWEST - 1 :]]
+    ordered = [_by_clearness(step) for step in steps[FEWEST - 1 :]]
     for useful in made[FEWEST:]:
-        more = sizes[min(round(MORE * useful), len(steps)) - FEWEST]
-        classes = more.sum() / np.median(more[: math.ceil(CLEAREST * len(more))])
-        now = sizes[useful - FEWEST]
+        images, losses = ordered[min(round(MORE * useful), len(steps)) - FEWEST]
+        parts = losses >= LEAST_LOSS * losses[useful - 1]
+        classes = images[parts].sum() / np.median(images[: math.ceil(CLEAREST * len(images))])
+        now = ordered[useful - FEWEST][0]
         spread = np.log(now[: math.ceil(CLEARER * len(now))]).std()
         trust = np.clip((MANY_SIZES - spread) / (MANY_SIZES - ONE_SIZE), 0, 1)
         made[useful] = round(useful ** (1 - trust) * classes**trust)
     return made
 
 
-def _by_clearness(step: Step) -> np.ndarray:
-    """The images of the components, at least one each, the clearest component first."""
-    return np.array([max(1.0, one.images) for one in sorted(step, key=lambda one: -one.loss)])
+def _by_clearness(step: Step) -> tuple[np.ndarray, np.ndarray]:
+    """The images of the components, at least one each, and their losses, the clearest component first."""
+    ordered = sorted(step, key=lambda one: -one.loss)
+    return np.array([max(1.0, one.images) for one in ordered]), np.array([one.loss for one in ordered])
 
 
 def _arrays(steps: Sequence[Step]) -> tuple[np.ndarray, np.ndarray]:

@@ -40,7 +40,9 @@ class Selection:
     def choose(self, number: int) -> list[int]:
         """So many groups, after exchanges that explain more; each image by itself if there are no more images."""
         if number >= len(self.have):
-            return [self.num_groups + place % len(self.have) for place in range(number)]
+            self.order = [self.num_groups + place % len(self.have) for place in range(number)]
+            self._update()
+            return self.order
         for _ in range(number):
             self.add()
         for _ in range(SWEEPS):
