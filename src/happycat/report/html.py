@@ -6,6 +6,7 @@ Names and paths are a person's: the template escapes them, and the scripts get t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,6 +21,8 @@ from happycat.base.errors import InputError
 from happycat.report.charts import Number, Run, accuracy_panel, confidence_panel, forgetting_panel, number_panel
 from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 from happycat.report.svg import SIZE, Chart, bar_chart, line_chart
+
+SCRIPTS = ("dom.js", "marks.js", "album.js", "gallery.js", "pointer.js", "map.js", "legend.js", "page.js")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +107,19 @@ def render(page: Page) -> str:
         SEPARATION=SEPARATION,
         CONFIDENCE=CONFIDENCE,
         style=Markup(_read("map.css") + _read("page.css")),
-        script=Markup(_read("marks.js") + _read("map.js") + _read("page.js")),
+        theme=Markup(_read("theme.js")),
+        script=Markup("".join(map(_inlined, SCRIPTS))),
     )
 
 
 def _read(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _inlined(name: str) -> str:
+    """A JavaScript module as a part of one script, which has the names of all parts: no import, no export."""
+    source = re.sub(r"^import .*?;\n+", "", _read(name), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^export ", "", source, flags=re.MULTILINE)
 
 
 def _counted(number: int, noun: str) -> str:

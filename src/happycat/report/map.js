@@ -1,41 +1,55 @@
 /* The map: a canvas with one mark for each image. */
 
-/** The map in `section`. `marks`: class → {colour, shape, kind, name}; `tip` shows and hides the note on an image. */
-function makeMap(section, dots, marks, tip) {
+import { makePainter } from "./marks.js";
+import { followKeys, followPointer } from "./pointer.js";
+
+/**
+ * The map in `section` of the images in an album; `tip` shows and hides the note on an image.
+ * `open` is called with an image that is clicked, `lasso` with those that a Shift-drag surrounds; both may be missing.
+ */
+export function makeMap(section, album, tip, { open = null, lasso = null } = {}) {
   const canvas = section.querySelector("canvas");
-  const painter = makePainter(canvas, marks);
+  const painter = makePainter(canvas, album);
   const { context, colour } = painter;
-  const size = dots.path.length;
-  const keys = dots.cls.map((id) => id ?? NONE);
-  const rank = (i) => ["known", "none", "new"].indexOf(marks.get(keys[i]).kind);
-  const order = Array.from({ length: size }, (_, i) => i).sort((a, b) => rank(a) - rank(b) || a - b);
+  let [keys, order, across, down] = [[], [], [], []];
   const unit = (values) => {
     let low = Infinity;
     let high = -Infinity;
     for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
     return values.map((value) => (high > low ? (value - low) / (high - low) : 0.5));
   };
-  const [across, down] = [unit(dots.x), unit(dots.y.map((y) => -y))];
   const view = { zoom: 1, x: 0, y: 0 };
   const hidden = new Set();
   const pictures = new Map();
   const ring = canvas.parentElement.appendChild(document.createElement("i"));
   let [width, height] = [0, 0];
   let [unsureOnly, lit, chosen, waiting] = [false, null, null, false];
+  let [selected, loop] = [new Set(), []];
 
   const margin = 28;
   const buttons = () => (width > 600 ? 36 : 0); // the zoom buttons lie on the left of a wide map
   const left = (i) => (margin + buttons() + across[i] * (width - 2 * margin - buttons())) * view.zoom + view.x;
   const top = (i) => (margin + down[i] * (height - 2 * margin)) * view.zoom + view.y;
   const inside = (x, y) => x > -15 && y > -15 && x < width + 15 && y < height + 15;
-  const visible = (i) => !hidden.has(keys[i]) && (!unsureOnly || dots.unsure[i] === 1 || dots.cls[i] === null);
-  const radius = () => Math.min(7, (size > 4000 || width < 500 ? 2.6 : 3.6) * view.zoom ** 0.3);
+  const visible = (i) => !hidden.has(keys[i]) && (!unsureOnly || album.unsure[i] === 1 || album.cls[i] === null);
+  const radius = () => Math.min(7, (album.size > 4000 || width < 500 ? 2.6 : 3.6) * view.zoom ** 0.3);
+
+  /** Take up what changed in the album: the classes of its images, or other images. */
+  function refresh() {
+    keys = album.keys;
+    const rank = (i) => ["known", "none", "new"].indexOf(album.marks.get(keys[i]).kind);
+    order = keys.map((_, i) => i).sort((a, b) => rank(a) - rank(b) || a - b);
+    [across, down] = [unit(album.x), unit(album.y.map((y) => -y))];
+    if (chosen !== null && chosen >= keys.length) chosen = null;
+    pictures.clear();
+    repaint();
+  }
 
   function picture(i) {
     if (!pictures.has(i)) {
       const image = new Image();
       image.onload = redraw;
-      image.src = dots.thumbnail[i];
+      image.src = album.thumbnail[i];
       pictures.set(i, image);
     }
     return pictures.get(i);
@@ -47,10 +61,10 @@ function makeMap(section, dots, marks, tip) {
     const shown = order.filter((i) => visible(i) && inside(left(i), top(i)));
     if (lit !== null) shown.sort((a, b) => (keys[a] === lit) - (keys[b] === lit));
     const near = view.zoom > 2 && shown.length <= 150; // few enough to show the images themselves
-    const hollow = (i) => dots.unsure[i] === 1 && dots.cls[i] !== null;
+    const hollow = (i) => album.unsure[i] === 1 && album.cls[i] !== null;
     const strength = (i) => {
       if (lit !== null) return keys[i] === lit ? 1 : 0.15;
-      return marks.get(keys[i]).kind === "known" ? 0.75 : 1;
+      return album.marks.get(keys[i]).kind === "known" ? 0.75 : 1;
     };
     painter.begin(radius());
     if (!near) for (const i of shown) painter.put(keys[i], hollow(i), keys[i] === lit, strength(i), left(i), top(i));
@@ -58,17 +72,30 @@ function makeMap(section, dots, marks, tip) {
     if (near) for (const i of shown) drawPicture(i, hollow(i), strength(i) < 0.5 ? 0.15 : 1);
     context.globalAlpha = 1;
     write(shown);
+    surround(shown.filter((i) => selected.has(i)));
     point();
+  }
+
+  /** Draw the lasso, and a ring around each selected image. */
+  function surround(images) {
+    Object.assign(context, { strokeStyle: colour("var(--accent)"), lineWidth: 2 });
+    context.beginPath();
+    for (const i of images) {
+      context.moveTo(left(i) + radius() + 3, top(i));
+      context.arc(left(i), top(i), radius() + 3, 0, 2 * Math.PI);
+    }
+    loop.forEach(({ x, y }, n) => (n ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.stroke();
   }
 
   /** An image with its mark at the corner, or the mark alone. */
   function drawPicture(i, hollow, alpha) {
-    const half = dots.thumbnail[i] && picture(i).complete && picture(i).naturalWidth ? 20 : 0;
+    const half = album.thumbnail[i] && picture(i).complete && picture(i).naturalWidth ? 20 : 0;
     const [x, y] = [Math.round(left(i)), Math.round(top(i))];
     context.globalAlpha = alpha;
     if (half) {
       context.drawImage(picture(i), x - half, y - half, 2 * half, 2 * half);
-      Object.assign(context, { strokeStyle: colour(marks.get(keys[i]).colour), lineWidth: 2 });
+      Object.assign(context, { strokeStyle: colour(album.marks.get(keys[i]).colour), lineWidth: 2 });
       context.strokeRect(x - half, y - half, 2 * half, 2 * half);
     }
     painter.draw(context, keys[i], hollow, keys[i] === lit, x + half, y - half);
@@ -84,7 +111,7 @@ function makeMap(section, dots, marks, tip) {
   function write(shown) {
     const groups = new Map();
     for (const i of shown) {
-      if (lit === null ? marks.get(keys[i]).kind !== "new" : keys[i] !== lit) continue;
+      if (lit === null ? album.marks.get(keys[i]).kind !== "new" : keys[i] !== lit) continue;
       if (!groups.has(keys[i])) groups.set(keys[i], []);
       groups.get(keys[i]).push(i);
     }
@@ -94,7 +121,7 @@ function makeMap(section, dots, marks, tip) {
     Object.assign(context, { strokeStyle: colour("var(--card)"), fillStyle: colour("var(--ink)"), lineWidth: 4 });
     context.lineJoin = "round";
     for (const [key, members] of groups) {
-      const { name } = marks.get(key);
+      const { name } = album.marks.get(key);
       const text = name.length > 24 ? `${name.slice(0, 23)}…` : name;
       const half = context.measureText(text).width / 2 + 4;
       const x = Math.min(Math.max(middle(members.map(left)), half), width - half);
@@ -159,7 +186,18 @@ function makeMap(section, dots, marks, tip) {
     choose(i);
   }
 
-  const listen = { canvas, view, move, zoomBy, nearest, choose, step };
+  /** Follow a Shift-drag; when it ends, the images inside are the lasso's. */
+  function drawLasso(place, ended) {
+    loop.push(place);
+    if (ended) {
+      const inside = order.filter((i) => visible(i) && surrounds(loop, left(i), top(i)));
+      loop = [];
+      lasso(inside);
+    }
+    redraw();
+  }
+
+  const listen = { canvas, view, move, zoomBy, nearest, choose, chosen: () => chosen, step, open, lasso: lasso && drawLasso };
   followPointer(listen);
   followKeys(listen);
   for (const button of section.querySelectorAll("[data-zoom]")) {
@@ -173,78 +211,24 @@ function makeMap(section, dots, marks, tip) {
   }).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 
+  refresh();
   return {
     repaint,
     hidden,
     redraw,
+    refresh,
+    select: (images) => ((selected = images), redraw()),
     setUnsureOnly: (only) => ((unsureOnly = only), choose(null), redraw()),
     light: (key) => ((lit = key), redraw()),
   };
 }
 
-/** Mouse, pen and fingers: hover or tap for an image, drag to move, wheel or pinch to zoom. */
-function followPointer({ canvas, view, move, zoomBy, nearest, choose }) {
-  const down = new Map();
-  let travelled = 0;
-  const place = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
-  };
-  const span = () => {
-    const [a, b] = [...down.values()];
-    return { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, length: Math.hypot(a.x - b.x, a.y - b.y) || 1 };
-  };
-  canvas.onpointerdown = (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    if (!down.size) travelled = 0;
-    down.set(event.pointerId, place(event));
-  };
-  canvas.onpointermove = (event) => {
-    const now = place(event);
-    const before = down.get(event.pointerId);
-    if (!before) return choose(nearest(now.x, now.y));
-    const pinch = down.size === 2 && span();
-    down.set(event.pointerId, now);
-    travelled += Math.hypot(now.x - before.x, now.y - before.y);
-    if (travelled < 5) return;
-    choose(null);
-    canvas.classList.add("dragging");
-    if (pinch) {
-      const { x, y, length } = span();
-      zoomBy(length / pinch.length, x, y);
-      move(view.zoom, view.x + x - pinch.x, view.y + y - pinch.y);
-    } else if (down.size === 1) move(view.zoom, view.x + now.x - before.x, view.y + now.y - before.y);
-  };
-  canvas.onpointerup = (event) => {
-    const { x, y } = place(event);
-    if (travelled < 5) choose(nearest(x, y));
-    down.delete(event.pointerId);
-    canvas.classList.remove("dragging");
-  };
-  canvas.onpointercancel = (event) => down.delete(event.pointerId);
-  canvas.onpointerleave = (event) => event.pointerType === "mouse" && choose(null);
-  const wheel = (event) => {
-    if (!event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return; // the page scrolls
-    event.preventDefault();
-    const { x, y } = place(event);
-    choose(null);
-    zoomBy(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : event.ctrlKey ? 0.01 : 0.002)), x, y);
-  };
-  canvas.addEventListener("wheel", wheel, { passive: false });
-}
-
-function followKeys({ canvas, view, move, zoomBy, choose, step }) {
-  const by = (x, y) => () => move(view.zoom, view.x + x, view.y + y);
-  const keys = {
-    ...{ ArrowLeft: by(60, 0), ArrowRight: by(-60, 0), ArrowUp: by(0, 60), ArrowDown: by(0, -60) },
-    ...{ "+": () => zoomBy(1.4), "=": () => zoomBy(1.4), "-": () => zoomBy(1 / 1.4), 0: () => move(1, 0, 0) },
-    ...{ n: () => step(1), p: () => step(-1), Escape: () => choose(null) },
-  };
-  canvas.onkeydown = (event) => {
-    const act = keys[event.key] ?? keys[event.key.toLowerCase()];
-    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    act();
-  };
-  canvas.onblur = () => choose(null);
+/** Whether a point lies within a loop: a line from it to the right crosses the loop an odd number of times. */
+function surrounds(loop, x, y) {
+  let inside = false;
+  loop.forEach((a, n) => {
+    const b = loop.at(n - 1);
+    if (a.y > y !== b.y > y && x < a.x + ((y - a.y) * (b.x - a.x)) / (b.y - a.y)) inside = !inside;
+  });
+  return inside;
 }

@@ -7,7 +7,7 @@ const outline = (corners, radius, turn, inner = radius) =>
     return [r * Math.cos(angle), r * Math.sin(angle)];
   });
 const UP = -Math.PI / 2;
-const SHAPES = [
+export const SHAPES = [
   outline(24, 1, 0), // circle
   outline(4, 1.25, Math.PI / 4), // square
   outline(3, 1.4, UP), // triangle
@@ -15,12 +15,12 @@ const SHAPES = [
   outline(3, 1.4, -UP), // triangle upside down
   outline(10, 1.5, UP, 0.65), // star
 ];
-const CROSS = outline(8, 1.5, Math.PI / 4, 0.35);
+export const CROSS = outline(8, 1.5, Math.PI / 4, 0.35);
 const COLOURS = 6;
-const NONE = "none"; // the class of images that fit no class
+export const NONE = "none"; // the class of images that fit no class
 
 /** How the marks of class number `i` of the new ones look: 36 different ones. */
-const newMark = (i) => ({
+export const newMark = (i) => ({
   colour: `var(--class-${i % COLOURS})`,
   shape: SHAPES[(i + Math.floor(i / COLOURS)) % SHAPES.length],
 });
@@ -29,7 +29,7 @@ const newMark = (i) => ({
  * Paints marks pixel by pixel: without a graphics card ten times faster than drawing shapes or pictures.
  * Call begin, put for each mark, end; after that `context` draws above them. Places are CSS pixels.
  */
-function makePainter(canvas, marks) {
+export function makePainter(canvas, album) {
   const context = canvas.getContext("2d");
   const palette = new Map();
   const sprites = new Map();
@@ -67,7 +67,7 @@ function makePainter(canvas, marks) {
   }
 
   function draw(brush, key, hollow, bright, x, y, r = radius) {
-    const { shape, kind, colour: own } = marks.get(key);
+    const { shape, kind, colour: own } = album.marks.get(key);
     const paint = colour(bright && kind !== "new" ? "var(--ink)" : own);
     const size = r * (kind === "new" || bright ? 1.15 : 1);
     brush.beginPath();
