@@ -33,10 +33,12 @@ export function makeGalleries(album) {
   return { picture, thumb, fill, tip };
 }
 
-/** Go to the picture beside the present one with an arrow key. */
+/** Go to the picture beside, above or below the present one with an arrow key. */
 function walk(event) {
-  const next = { ArrowRight: "nextSibling", ArrowLeft: "previousSibling" }[event.key];
-  const other = next && document.activeElement[next];
+  const all = [...event.currentTarget.children];
+  const columns = all.filter((one) => one.offsetTop === all[0].offsetTop).length;
+  const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
+  const other = by && all[all.indexOf(document.activeElement) + by];
   if (!other) return;
   event.preventDefault();
   document.activeElement.tabIndex = -1;

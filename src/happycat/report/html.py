@@ -78,8 +78,18 @@ def write_page(page: Page, path: Path) -> None:
         temporary.write_bytes(render(page).encode("utf-8", "replace"))  # a file name may hold lone surrogates
 
 
-def render(page: Page) -> str:
-    """The page as HTML."""
+def render_number(number: Number) -> str:
+    """The chart of the number of new classes, a part of a page."""
+    template = '{% from "parts.html" import chart with context %}{{ chart(drawn) }}'
+    return render_template(template, drawn=line_chart(number_panel(number), False))
+
+
+def render_template(template: str, **values: Any) -> str:
+    """A template that is made of the page's parts, as HTML."""
+    return _environment().from_string(template).render(size=SIZE, **values)
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_read),
         autoescape=True,
@@ -89,26 +99,35 @@ def render(page: Page) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(thousands="{:,}".format, counted=_counted, percent=_percent, decimal="{:.2f}".format)
+    return environment
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
     known = [card for card in page.cards if card.kind in ("labelled", "found")]
     new = [card for card in page.cards if card.kind == "new"]
-    return environment.get_template("page.html").render(
-        page=page,
-        new=new,
-        known=[card for card in known if card.images],
-        idle=[card for card in known if not card.images],
-        dropped=[card for card in page.cards if card.kind == "dropped"],
-        pictured=any(dot.thumbnail for dot in page.dots),
-        unsure=sum(dot.unsure or dot.cls is None for dot in page.dots),
-        groups=_groups(page, known, new),
-        number_chart=line_chart(number_panel(page.number), False) if page.number and page.number.curve else None,
-        runs=[(run.name, _run_charts(run)) for run in page.runs],
-        data=_data(page, [*new, *sorted(known, key=lambda card: -card.images)]),
-        size=SIZE,
-        SEPARATION=SEPARATION,
-        CONFIDENCE=CONFIDENCE,
-        style=Markup(_read("map.css") + _read("page.css")),
-        theme=Markup(_read("theme.js")),
-        script=Markup("".join(map(_inlined, SCRIPTS))),
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            new=new,
+            known=[card for card in known if card.images],
+            idle=[card for card in known if not card.images],
+            dropped=[card for card in page.cards if card.kind == "dropped"],
+            pictured=any(dot.thumbnail for dot in page.dots),
+            unsure=sum(dot.unsure or dot.cls is None for dot in page.dots),
+            groups=_groups(page, known, new),
+            number_chart=line_chart(number_panel(page.number), False) if page.number and page.number.curve else None,
+            runs=[(run.name, _run_charts(run)) for run in page.runs],
+            data=_data(page, [*new, *sorted(known, key=lambda card: -card.images)]),
+            size=SIZE,
+            SEPARATION=SEPARATION,
+            CONFIDENCE=CONFIDENCE,
+            style=Markup(_read("map.css") + _read("page.css")),
+            theme=Markup(_read("theme.js")),
+            script=Markup("".join(map(_inlined, SCRIPTS))),
+        )
     )
 
 

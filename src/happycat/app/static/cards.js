@@ -1,0 +1,231 @@
+/* The first screen: a card for each class, new ones first; names, suggestions, galleries. */
+
+import { confirmed } from "./dialogs.js";
+import { find, findAll, make, percent, thousands } from "./dom.js";
+
+const counted = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+function button(words, act, kind = "", label = null) {
+  const made = make("button", { type: "button", class: kind }, words);
+  if (label) made.setAttribute("aria-label", label);
+  made.onclick = act;
+  return made;
+}
+
+export function makeCards(app) {
+  const { store } = app;
+  const cards = new Map(); // class → {element, content}
+  let order = [];
+
+  const gallery = (images, label, captions) => {
+    const box = make("div", { class: "gallery", "data-pick": "", role: "listbox", "aria-multiselectable": true });
+    box.setAttribute("aria-label", label);
+    box.images = images;
+    app.fill(box, images, captions);
+    return box;
+  };
+  const chance = (i) => (store.state.said[i] ? "confirmed" : percent(store.state.probability[i]));
+
+  function meter(label, value, hint) {
+    const bar = make("i");
+    bar.style.width = percent(value ?? 0);
+    const track = make("div", { class: "track", "aria-hidden": "true" }, bar);
+    const words = value === null ? "–" : percent(value);
+    return make("div", { class: "meter", title: hint }, make("dt", {}, label), make("dd", {}, words), track);
+  }
+
+  function head(one) {
+    const title = make("h3", {}, app.glyph(one.id), make("bdi", {}, one.label));
+    const done = store.album.members.get(one.id).filter((i) => store.state.said[i]).length;
+    const checked = done ? ` · ${thousands(done)} checked` : "";
+    const words = make("p", { class: "quiet" }, `#${one.id} · ${counted(one.images, "image")}${checked}`);
+    return make("div", { class: "head", "data-handle": one.id }, title, words);
+  }
+
+  function nearest(one) {
+    const items = one.nearest.map(([id, label, similarity]) => {
+      const best = store.album.best(id);
+      const sample = make("span", { class: "sample" });
+      if (best !== null && store.album.thumbnail[best]) sample.append(app.picture(best));
+      return make("li", {}, sample, make("bdi", {}, label), make("span", {}, similarity.toFixed(2)));
+    });
+    return items.length ? [make("h4", {}, "Nearest known classes"), make("ul", { class: "nearest" }, ...items)] : [];
+  }
+
+  function suggestion(one) {
+    if (!one.alike) return [];
+    const [id, label] = one.alike;
+    const merge = () => app.act("merge", { which: id, other: one.id }, `Merged into ${label}`);
+    const apart = () => app.act("apart", { which: one.id, other: id }, "They stay two classes");
+    const words = make("span", {}, "Perhaps the same as ", make("b", {}, make("bdi", {}, label)), "?");
+    const row = [words, button("Merge", merge, "", `Merge ${one.label} with ${label}`)];
+    row.push(button("No, different", apart, "", `${one.label} is not ${label}`));
+    return [make("p", { class: "suggestion" }, ...row)];
+  }
+
+  /** The field for a name; Enter stores it and goes to the next class without one. */
+  function naming(one) {
+    const id = `name-${one.id}`;
+    const input = make("input", { type: "text", id, class: "name", list: "names", placeholder: "What is it?" });
+    Object.assign(input, { value: one.name ?? "", autocomplete: "off", spellcheck: false });
+    const form = make("form", { class: "naming" }, make("label", { for: id }, "Name"), input);
+    form.onsubmit = async (event) => {
+      event.preventDefault();
+      const name = input.value.trim();
+      if (!name) return;
+      const done = name === one.name || (await give(one, name));
+      if (done) next(one.id);
+    };
+    return form;
+  }
+
+  /** Name a class; if another one has that name, ask whether they are the same. */
+  async function give(one, name) {
+    const other = store.living.find(({ id, label }) => id !== one.id && label.toLowerCase() === name.toLowerCase());
+    if (!other) return app.act("name", { which: one.id, name }, `#${one.id} is ${name} now`);
+    const yes = await confirmed(`There is a class ${other.label} already. Merge the two?`, "Merge");
+    return yes && app.act("merge", { which: other.id, other: one.id }, `Merged into ${other.label}`);
+  }
+
+  function next(id) {
+    const shown = findAll("#new-cards .card").filter((card) => !card.hidden);
+    const at = shown.findIndex((card) => card.dataset.drop === String(id));
+    const open = (card) => store.find(Number(card.dataset.drop))?.name === null;
+    const target = shown.slice(at + 1).find(open) ?? shown.find(open);
+    const input = target && find(".name", target);
+    input?.focus();
+    input?.scrollIntoView({ block: "center" });
+  }
+
+  async function drop(one) {
+    const details = [make("p", {}, "Nothing is given to it any more, and nothing like it is discovered again.")];
+    if (await confirmed(`Drop ${one.label}?`, "Drop", details)) app.act("drop", { which: one.id }, "Dropped");
+  }
+
+  function slot(one) {
+    const all = make("a", { class: "button", href: `#class-${one.id}` }, `Show all ${thousands(one.images)}`);
+    const split = () => app.act("split", { which: one.id }, `${one.label} is split`);
+    const tools = [button("Review", () => app.review(one.id)), button("Split", split), button("Drop", () => drop(one))];
+    return make("div", { class: "slot" }, naming(one), make("div", { class: "row" }, all, ...tools));
+  }
+
+  function card(one) {
+    const { separation, confidence } = store.state.words;
+    const meters = [meter("Separation", one.separation, separation), meter("Confidence", one.confidence, confidence)];
+    const facts = make("div", { class: "facts" }, make("dl", {}, ...meters), ...nearest(one));
+    const pictures = make("div", { class: "pictures", "data-area": "" });
+    if (one.typical.length) {
+      pictures.append(make("h4", {}, "Most typical"), gallery(one.typical, `Most typical images of ${one.label}`));
+    }
+    if (one.doubtful.length) {
+      const label = `Most doubtful images of ${one.label}`;
+      pictures.append(make("h4", {}, "Most doubtful"), gallery(one.doubtful, label, chance));
+    }
+    pictures.append(...suggestion(one));
+    return make("article", { class: "card", "data-drop": one.id }, head(one), facts, pictures, slot(one));
+  }
+
+  function smallCard(one) {
+    const link = make("a", { href: `#class-${one.id}` }, `Show all ${thousands(one.images)}`);
+    const pictures = make("div", { "data-area": "" }, gallery(one.typical.slice(0, 6), `Images of ${one.label}`));
+    return make("article", { class: "small-card", "data-drop": one.id }, head(one), pictures, link);
+  }
+
+  /** The elements of the classes; what has not changed stays as it is, with what was typed. */
+  function elements(classes, build) {
+    return classes.map((one) => {
+      const said = store.album.members.get(one.id).map((i) => store.state.said[i]);
+      const samples = one.nearest.map(([id]) => store.album.best(id));
+      const content = JSON.stringify([one, said, samples, store.images.id]);
+      const before = cards.get(one.id);
+      if (before?.content === content) return before.element;
+      const element = build(one);
+      const typed = before && find(".name", before.element)?.value;
+      if (typed && find(".name", element) && !one.name) find(".name", element).value = typed;
+      cards.set(one.id, { element, content });
+      return element;
+    });
+  }
+
+  /** Put elements into a box in their order; those that are right stay, and the focus with them. */
+  function place(box, list) {
+    const focused = document.activeElement?.closest?.(".card")?.dataset.drop;
+    const within = document.activeElement?.classList.contains("name");
+    list.forEach((element, n) => box.children[n] !== element && box.insertBefore(element, box.children[n] ?? null));
+    while (box.children.length > list.length) box.lastChild.remove();
+    if (within && !box.contains(document.activeElement)) {
+      list.find((element) => element.dataset.drop === focused)?.querySelector(".name")?.focus({ preventScroll: true });
+    }
+  }
+
+  function sort() {
+    const by = find("#card-sort").value;
+    const value = { label: (one) => one.label, id: (one) => one.id, images: (one) => -one.images }[by];
+    const key = value ?? ((one) => one[by] ?? 2);
+    const compare = (a, b) => (by === "label" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+    const fresh = store.state.classes.filter((one) => one.kind === "new");
+    order = fresh.sort((a, b) => compare(key(a), key(b))).map(({ id }) => id);
+    refresh();
+  }
+
+  function filter() {
+    const wanted = find("#card-filter").value.trim().toLowerCase();
+    for (const element of findAll("#new-cards .card, #known-cards .small-card")) {
+      const id = Number(element.dataset.drop);
+      const text = () => [store.find(id).label, ...store.album.members.get(id).map((i) => store.album.path[i])];
+      element.hidden = Boolean(wanted) && !text().join("\n").toLowerCase().includes(wanted);
+    }
+    find("#card-none").hidden = findAll("#new-cards .card").some((card) => !card.hidden);
+  }
+
+  function figures() {
+    const { cls, unsure, said, review, classes } = store.state;
+    const kinds = new Map(classes.map(({ id, kind }) => [id, kind === "new" ? "new" : "known"]));
+    const count = { new: 0, known: 0, none: 0 };
+    for (const id of cls) count[kinds.get(id) ?? "none"] += 1;
+    const rows = [["", "images", cls.length], ["new", "in new classes", count.new]];
+    rows.push(["known", "in known classes", count.known], ["none", "in no class", count.none]);
+    rows.push(["", "unsure", cls.filter((id, i) => !said[i] && (unsure[i] || id === null)).length]);
+    rows.push(["", "skipped files", review?.skipped.length ?? 0]);
+    const cell = ([kind, words, number]) =>
+      make("div", { class: kind }, make("dt", {}, words), make("dd", {}, thousands(number)));
+    find(".figures").replaceChildren(...rows.map(cell));
+    const share = ([kind, number]) => {
+      const part = make("i", { class: kind });
+      part.style.flexGrow = number;
+      return part;
+    };
+    find(".shares").replaceChildren(...Object.entries(count).filter(([, number]) => number).map(share));
+  }
+
+  function refresh() {
+    const { classes, sentence, model, review } = store.state;
+    find("#model").textContent = model;
+    find("#sentence").textContent = sentence;
+    find("#nothing").hidden = review !== null;
+    find("#found").hidden = find("#overview").hidden = review === null;
+    if (!review) return;
+    figures();
+    const fresh = new Map(classes.filter((one) => one.kind === "new").map((one) => [one.id, one]));
+    order = [...[...fresh.keys()].filter((id) => !order.includes(id)), ...order.filter((id) => fresh.has(id))];
+    const known = classes.filter((one) => one.kind !== "new" && one.kind !== "dropped");
+    place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), card));
+    place(find("#known-cards"), elements(known.filter((one) => one.images), smallCard));
+    find("#new-count").textContent = fresh.size;
+    find("#known-count").textContent = known.length;
+    const idle = known.filter((one) => !one.images);
+    find("#idle").hidden = !idle.length;
+    const chip = (one) => make("li", { "data-drop": one.id }, make("bdi", {}, one.label));
+    find("#idle-chips").replaceChildren(...idle.map(chip));
+    const dropped = classes.filter((one) => one.kind === "dropped").map((one) => one.label);
+    find("#dropped").hidden = !dropped.length;
+    find("#dropped").textContent = `Dropped: ${dropped.join(", ")}.`;
+    find("#names").replaceChildren(...store.living.filter((one) => one.name).map((one) => make("option", { value: one.name })));
+    app.selection.show();
+    filter();
+  }
+
+  find("#card-filter").oninput = filter;
+  find("#card-sort").onchange = sort;
+  return { refresh };
+}

@@ -1,0 +1,55 @@
+"""The command `app`: the local web app of a model, in the browser on this computer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from happycat.base.text import shown
+from happycat.cli.display import print_line
+from happycat.cli.flags import DeviceOption, PrecisionOption
+from happycat.cli.interruption import keeping
+from happycat.cli.practitioner import ModelArgument, WeightsOption, WorkersOption, check_there, check_weights
+from happycat.model import file as model_file
+
+if TYPE_CHECKING:
+    from happycat.base.progress import Progress
+
+
+def app(
+    model: ModelArgument,
+    inbox: Annotated[
+        Path | None, typer.Argument(help="unlabelled images to discover first: a folder, or a CSV file with path")
+    ] = None,
+    port: Annotated[int, typer.Option(help="the port of this computer's own address [a free one]", min=0)] = 0,
+    browser: Annotated[bool, typer.Option(help="open the browser")] = True,
+    weights: WeightsOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    workers: WorkersOption = None,
+) -> None:
+    """Look at what was discovered and correct it, in the browser on this computer."""
+    model_file.history(model)  # refuses what is no model
+    if inbox is not None:
+        check_there(inbox, "a folder of images, or a CSV file that lists them")
+    check_weights(weights)
+    from happycat.app.serving import serve
+    from happycat.model.discovering import discover_inbox
+
+    backbone: dict[str, Any] = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+
+    def discover(inbox: Path, number: int | str, progress: Progress) -> Any:
+        return discover_inbox(model, inbox, number, progress=progress, caching=keeping, **backbone)
+
+    try:
+        serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)
+    except KeyboardInterrupt:
+        print(shown(f"happycat: the app of {model} is closed; every correction is in the file"), file=sys.stderr)
+        raise typer.Exit from None
+
+
+def _say(address: str) -> None:
+    print_line(f"the app is at {address} (Ctrl-C ends it)")
