@@ -44,7 +44,7 @@ def serve(
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the app of a model until Ctrl-C; `ready` gets its address when it listens."""
-    with locked(model.with_name(f".{model.name}.app.lock"), f"the app of {model}", wait=False), _listening(port) as own:
+    with locked(model.with_name(f".{model.name}.app.lock"), f"the app of {model}", wait=False), listening(port) as own:
         desk = Desk(Editor(model))
         discoveries, token, port = Discoveries(desk, discover), new_token(), own.getsockname()[1]
         address = f"http://{LOOPBACK}:{port}/{token}/"
@@ -65,7 +65,7 @@ def serve(
             desk.job.cancel(wait=10)
 
 
-def _listening(port: int) -> socket.socket:
+def listening(port: int) -> socket.socket:
     """A socket of this computer's own address, at the port or, with 0, at a free one."""
     own = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

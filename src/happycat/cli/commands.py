@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "practitioner:discover",
             "Find new classes among unlabelled images; the model learns them as a new version.",
         ),
+        "app": Entry("app:app", "Look at what was discovered and correct it, in the browser on this computer."),
         "predict": Entry("practitioner:predict", "Predict the class of each image, or that none fits."),
     },
     "Corrections": {

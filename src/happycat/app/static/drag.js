@@ -64,9 +64,9 @@ export function followDrags(app, drop) {
     drag.ghost.style.transform = `translate(${drag.x + 14}px, ${drag.y + 10}px)`;
     const target = document.elementFromPoint(drag.x, drag.y)?.closest("[data-drop]") ?? null;
     const own = drag.load.cls !== undefined && target?.dataset.drop === String(drag.load.cls);
-    drag.target?.classList.remove("over");
+    drag.target?.classList.remove("target");
     drag.target = own ? null : target;
-    drag.target?.classList.add("over");
+    drag.target?.classList.add("target");
   }
 
   /** Scroll while the pointer is near the upper or lower edge. */
@@ -90,7 +90,7 @@ export function followDrags(app, drop) {
     ghost.remove();
     tray.hidden = true;
     document.body.classList.remove("dragging-now");
-    for (const one of findAll(".over")) one.classList.remove("over");
+    for (const one of findAll(".target")) one.classList.remove("target");
     // the click that follows the end of a drag opens nothing
     const swallow = (event) => event.stopPropagation();
     addEventListener("click", swallow, { capture: true, once: true });

@@ -128,12 +128,11 @@ export function makeReview(app) {
     }
   }
 
-  /** Which keys the present step takes, so that the page does not scroll with them. */
+  /** Take a key; the browser does nothing else with it, but a button that has the focus is pressed by Enter. */
   function key(event) {
-    if (/^(Arrow|Enter| $)/.test(event.key)) {
-      if (event.key === "Enter" && event.target.closest("button, a")?.closest(".top, .review-keys")) return;
-      event.preventDefault();
-    }
+    if (event.key.length > 1 && !/^(Arrow|Enter$|Escape$)/.test(event.key)) return;
+    if (event.key === "Enter" && event.target.closest(".top, .review-keys, .candidates")) return;
+    event.preventDefault();
     queue = queue.then(() => press({ key: event.key, shiftKey: event.shiftKey }));
   }
   let queue = Promise.resolve();
