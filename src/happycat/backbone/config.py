@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
+from happycat.backbone.packaged import way_without_hub
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.scratch import SCRATCH, scratch_model
 from happycat.backbone.tail import Tail, Vectors
@@ -16,7 +17,7 @@ from happycat.backbone.trunk import Trunk
 from happycat.backbone.weights import check_model, create_model, has_tail, pretrained_config, with_weights
 from happycat.base.allocator import keep_freed_memory
 from happycat.base.config import Checked, choice, setting
-from happycat.base.errors import InputError
+from happycat.base.errors import HubError, InputError
 from happycat.base.seeding import seeded
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -66,6 +67,13 @@ def build(config: BackboneConfig, seed: int = 0) -> Backbone:
 
 def build_for_features(config: BackboneConfig, seed: int = 0) -> FeatureBackbone:
     """Any timm model on its device, to extract features with; a ViT that `build` takes comes as from there."""
+    try:
+        return _build_for_features(config, seed)
+    except HubError as error:
+        raise HubError(f"{error}; {way_without_hub()}") from error
+
+
+def _build_for_features(config: BackboneConfig, seed: int) -> FeatureBackbone:
     keep_freed_memory()
     device = choose_device(config.device)
     if config.from_scratch:

@@ -1,4 +1,4 @@
-"""Pretrained weights of a backbone: timm's from the hub or from a file, checked before they are used."""
+"""Pretrained weights of a backbone: from the hub, a file or a package, checked before they are used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from timm.layers import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
-from happycat.base.errors import InputError, WeightsError
+from happycat.backbone.packaged import PACKAGED, load_packaged
+from happycat.base.errors import HubError, InputError, WeightsError
 
 TESTED = {
     "vit_base_patch16_224.dino": "DINO ViT-B/16, the paper's backbone",
@@ -25,6 +26,7 @@ TESTED = {
     "vit_base_patch14_reg4_dinov2.lvd142m": "DINOv2 ViT-B/14 with registers",
     "vit_base_patch16_clip_quickgelu_224.openai": "CLIP ViT-B/16 (pre-norm, quick-GELU)",
     "deit_small_patch16_224.fb_in1k": "DeiT ViT-S/16",
+    "tf_efficientnet_lite2": "EfficientNet-Lite2, features only; comes with happycat[offline] and needs no hub",
     "scratch_vit": "a small ViT for small pictures, trained from scratch at Stage-0",
 }
 
@@ -38,10 +40,11 @@ def load_model(name: str, weights: Path | None = None, image_size: int | None = 
 def with_weights(model: nn.Module, name: str, weights: Path | None, image_size: int | None) -> nn.Module:
     """The model with its weights, position embeddings interpolated to the image size.
 
-    Weights come from `weights` (safetensors or a plain state dict), else from the hub. Nothing is executed.
+    Weights come from `weights` (safetensors or a plain state dict); without it, from the package that `PACKAGED` has
+    for the name, else from the hub. Nothing is executed.
     """
     if weights is None:
-        return _fetched(name, image_size)
+        return load_packaged(model, name) if name in PACKAGED else _fetched(name, image_size)
     state = read_weights(weights)
     try:
         missing, _ = model.load_state_dict(_timms_names(state, model), strict=False)
@@ -96,7 +99,7 @@ def _fetched(name: str, image_size: int | None) -> nn.Module:
     try:
         return timm.create_model(name, pretrained=True, num_classes=0, **_size(name, image_size))
     except Exception as error:  # whatever the hub's client raises when it cannot be reached
-        raise WeightsError(
+        raise HubError(
             f"the weights of {name} could not be fetched from the hub ({type(error).__name__}); "
             f"connect to the internet, or give a file with its weights"
         ) from error

@@ -16,6 +16,10 @@ class WeightsError(HappycatError):
     """A backbone or its weights cannot be had, or do not fit."""
 
 
+class HubError(WeightsError):
+    """The hub, where a backbone's weights lie, cannot be reached."""
+
+
 class StorageError(HappycatError):
     """A file cannot be written, or what is on disk is not what it should be."""
 
