@@ -94,7 +94,52 @@ def test_a_version_costs_what_changed(path):
     assert model_file.read(path).arrays["x"].tolist() == [2, 2, 2, 2]
     model_file.undo(path)
     model_file.undo(path)
-    assert path.stat().st_size == size  # nothing of them stays behind
+    assert path.stat().st_size - size < 2500  # they can be redone
+    append(path, 4)
+    assert path.stat().st_size - size < 1500  # and now they cannot: nothing of them stays behind
+
+
+def test_what_was_undone_can_be_redone_until_something_else_is_done(path):
+    append(path, 2)
+    append(path, 3)
+    with pytest.raises(InputError, match=r"nothing of .* was undone"):
+        model_file.redo(path)
+    assert model_file.undo(path) == 2
+    assert model_file.undo(path) == 1
+    assert [told["number"] for told in model_file.undone(path)] == [2, 3]
+    assert [told["number"] for told in model_file.history(path)] == [1]
+    assert model_file.redo(path) == 2
+    assert model_file.read(path).arrays["x"].tolist() == [2, 2, 2, 2]
+    assert model_file.go_to(path, 3) == 3
+    assert model_file.read(path).metadata == {"number": 3}
+    assert model_file.go_to(path, 1) == 1
+    append(path, 7)
+    assert model_file.undone(path) == []
+    assert [told["what"] for told in model_file.history(path)] == ["fit ü", "version 7"]
+    for number in (0, 3):
+        with pytest.raises(InputError, match=rf"versions 1 to 2, not {number}"):
+            model_file.go_to(path, number)
+
+
+def test_there_is_no_going_to_a_damaged_version(path):
+    append(path, 2)
+    model_file.undo(path)
+    flip(path, find(path, np.full(4, 2.0)))
+    with pytest.raises(StorageError, match=r"version 2 of .* is damaged"):
+        model_file.redo(path)
+    assert model_file.read(path).number == 1
+
+
+def test_a_version_can_keep_most_arrays_of_the_one_before(path):
+    model = model_file.read(path)
+    updated = model_file.Updated(model.arrays, {"x": np.full(4, 5.0), "y": np.ones(2)})
+    assert sorted(updated) == ["large", "x", "y"]
+    size = path.stat().st_size
+    model_file.append(path, Part({}, updated), model.tag, "some")
+    assert path.stat().st_size - size < 2000
+    arrays = model_file.read(path).arrays
+    assert (arrays["x"].tolist(), arrays["y"].tolist()) == ([5, 5, 5, 5], [1, 1])
+    assert np.array_equal(arrays["large"], LARGE)
 
 
 def test_a_version_is_added_to_the_very_one_that_was_read_only(path, tmp_path):
@@ -122,6 +167,8 @@ def test_arrays_are_found_after_the_file_was_replaced(path):
     assert model.arrays["x"].tolist() == [1, 1, 1, 1]
     second = model_file.read(path)
     model_file.undo(path)
+    assert second.arrays["x"].tolist() == [2, 2, 2, 2]
+    append(path, 3)
     with pytest.raises(StorageError, match="load the model again"):
         second.arrays["x"]
 
@@ -216,7 +263,7 @@ def test_something_else(tmp_path, content, message):
 EMPTY = hashlib.sha256(b"{}").hexdigest()
 RECORD = {"description": {"number": 1}, "metadata": EMPTY, "arrays": EMPTY}
 BLOB = {"sha256": EMPTY, "offset": 0, "length": 2}
-INDEX = {"base": RECORD, "versions": [RECORD], "next_id": 0, "blobs": [BLOB]}
+INDEX = {"base": RECORD, "versions": [RECORD], "current": 1, "next_id": 0, "blobs": [BLOB]}
 
 
 def crafted(path, index: object, blob: bytes = b"{}") -> None:
@@ -240,6 +287,9 @@ def test_the_smallest_file(tmp_path):
         {"blobs": [{**BLOB, "length": 2**62}]},
         {"blobs": [{**BLOB, "length": 2.0}]},
         {"next_id": "1"},
+        {"current": 0},
+        {"current": 2},
+        {"current": True},
         {"base": None},
     ],
 )

@@ -161,6 +161,9 @@ def test_a_review_is_read_as_it_was_written(tmp_path):
     review = Review(
         keys=("a.png", "ü\udcff.png", *"bcdef"),
         points=points.numpy(),
+        learned=points.numpy() / 2,
+        counted=np.arange(-1, 6),
+        digests=np.arange(7 * 16, dtype=np.uint8).reshape(7, 16),
         places=map_places(points),
         root=tmp_path,
         stage=2,
@@ -174,5 +177,7 @@ def test_a_review_is_read_as_it_was_written(tmp_path):
     assert (read.count, read.skipped, read.duplicates) == (review.count, review.skipped, 1)
     assert np.array_equal(read.points, points.numpy())  # to the bit: rounding could move an image across a threshold
     assert np.allclose(read.places, review.places)
+    for name in ("learned", "counted", "digests"):
+        assert np.array_equal(getattr(read, name), getattr(review, name))
     assert read.pictures.keys == review.keys
-    assert (tmp_path / FILE).stat().st_size < 4 * points.numel() + 8 * 7 + 1000
+    assert (tmp_path / FILE).stat().st_size < 8 * points.numel() + 32 * 7 + 1200

@@ -219,7 +219,7 @@ def test_everything_is_stored(registry):
     assert np.array_equal(other.pool.children, registry.pool.children)
     other.add(None, 2, tree())
     assert set(other.arrays()) - set(registry.arrays()) == {
-        f"pool.2.{name}" for name in ("vectors", "counts", "thresholds", "children")
+        f"pool.2.{name}" for name in ("vectors", "counts", "thresholds", "children", "sizes", "lengths")
     }
     assert (other.pool.children[: len(registry.pool)] == registry.pool.children).all()
 

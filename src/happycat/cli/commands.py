@@ -41,22 +41,39 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
         "app": Entry("app:app", "Look at what was discovered and correct it, in the browser on this computer."),
         "predict": Entry("practitioner:predict", "Predict the class of each image, or that none fits."),
+        "teach": Entry("images:teach", "Learn more labelled images, of known classes or of new ones, without a refit."),
+        "accept": Entry("images:accept", "Take up what `discover --propose` has found, or some of its classes."),
     },
     "Corrections": {
         "name": Entry("corrections:name", "Give a class its name."),
         "merge": Entry("corrections:merge", "Make one class of several."),
-        "split": Entry("corrections:split", "Make two classes of one, or take apart what was merged."),
+        "split": Entry(
+            "corrections:split",
+            "Make two classes of one, by a few examples or an automatic cut; or take apart what was merged.",
+        ),
         "drop": Entry(
             "corrections:drop",
             "Give a class up: nothing is given to it any more, and nothing like it is discovered again.",
         ),
-        "undo": Entry("corrections:undo", "Go back to the version before."),
+        "apart": Entry("corrections:apart", "Say that two classes are not the same: they are never merged."),
+        "move": Entry("images:move", "Say that images are of a class; they stay there."),
+        "confirm": Entry("images:confirm", "Say that images are of the classes that they are given."),
+        "reject": Entry("images:reject", "Say that images are not of the classes that they are given."),
+        "ignore": Entry(
+            "images:ignore", "Say that images are of no class: they and what looks like them are left alone."
+        ),
+        "unignore": Entry("images:unignore", "Take back that images are to be left alone."),
+        "undo": Entry("corrections:undo", "Go back to the version before; `redo` brings it back."),
+        "redo": Entry("corrections:redo", "Bring back what was undone last."),
     },
     "Look": {
         "show": Entry("corrections:show", "Show a model's classes, its versions, and what it holds."),
         "report": Entry(
             "practitioner:report",
             "Show a model's last discovery with the corrections made since, or research runs, as one page.",
+        ),
+        "export-labels": Entry(
+            "images:export_labels", "Write the class of each image, as corrected, as CSV or JSON (COCO, FiftyOne)."
         ),
         "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
     },

@@ -1,7 +1,7 @@
-"""Commands that correct a model's classes (name, merge, split, drop, undo), and `show`.
+"""Commands that correct a model's classes (name, merge, split, drop, apart), go back and forth, and `show`.
 
 Those that change who is given images count them again, if the folder of the last discovery is there, and need torch for
-that; `name`, `undo` and `show` need none.
+that; `name`, `apart`, `undo`, `redo` and `show` need none.
 """
 
 from __future__ import annotations
@@ -63,9 +63,21 @@ def merge(
     _say(done, f"{parts} {verb} part of {_label(done, into)} now{images}")
 
 
-def split(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -> None:
-    """Make two classes of one, or take apart what was merged."""
-    done = _correct(model, f"split {which}", lambda registry: registry.split(which), wait)
+def split(
+    model: ModelArgument,
+    which: ClassArgument,
+    examples: Annotated[
+        list[Path] | None, typer.Argument(help="images of what is to become the new class [an automatic cut]")
+    ] = None,
+    wait: WaitOption = False,
+) -> None:
+    """Make two classes of one, by a few examples or an automatic cut; or take apart what was merged."""
+    if examples:
+        from happycat.cli.images import split_by
+
+        done = split_by(model, which, examples, wait)
+    else:
+        done = _correct(model, f"split {which}", lambda registry: registry.split(which), wait)
     counts = done.registry.counts
     *first, last = [
         f"{_label(done, entry)} ({_images(counts, entry)})" if counts else _label(done, entry) for entry in done.result
@@ -80,10 +92,34 @@ def drop(model: ModelArgument, which: ClassArgument, wait: WaitOption = False) -
     _say(done, f"{_label(done, done.result)} is dropped")
 
 
+def apart(
+    model: ModelArgument,
+    one: ClassArgument,
+    two: Annotated[str, typer.Argument(help="the class that it is not the same as")],
+    wait: WaitOption = False,
+) -> None:
+    """Say that two classes are not the same: they are never merged."""
+
+    def change(registry: ClassRegistry) -> tuple[ClassEntry, ClassEntry]:
+        registry.hold_apart(one, two)
+        return registry.find(one), registry.find(two)
+
+    done = _correct(model, f"apart {one} {two}", change, wait)
+    first, second = (_label(done, entry) for entry in done.result)
+    _say(done, f"{first} and {second} are held apart")
+
+
 def undo(model: ModelArgument, wait: WaitOption = False) -> None:
-    """Go back to the version before."""
+    """Go back to the version before; `redo` brings it back."""
     with advising_to_wait():
         number = corrections.undo(model, wait)
+    print_line(f"{model} is at version {number} again")
+
+
+def redo(model: ModelArgument, wait: WaitOption = False) -> None:
+    """Bring back what was undone last."""
+    with advising_to_wait():
+        number = corrections.redo(model, wait)
     print_line(f"{model} is at version {number} again")
 
 
@@ -114,6 +150,10 @@ def show(
         out.print(f"{images}; {about}{none} of them fit no class", soft_wrap=True)
     for version in history:
         out.print(f"version {version['number']}: {version['when']}  {shown(version['what'])}", soft_wrap=True)
+    if gone := model_file.undone(model):
+        out.print(f"undone: {'; '.join(shown(one['what']) for one in gone)} (`happycat redo` brings it back)")
+    if said := len(registry.statements):
+        out.print(f"{said} images are known by a checksum: a person said where they belong", soft_wrap=True)
     out.print(_holds(model, file, registry), soft_wrap=True)
 
 

@@ -6,24 +6,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from happycat.base.disk import storage_errors
-from happycat.base.errors import HappycatError, HubError, InputError
+from happycat.base.errors import HubError, InputError
 from happycat.base.text import shown
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
-from happycat.cli.interruption import interruptible, keeping, kept_so_far
+from happycat.cli.interruption import cache_of, interruptible, keeping, kept_so_far
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
     from happycat.images.collecting import Skipped
-    from happycat.model.file import VersionTag
-    from happycat.model.results import Discovery
 
 # What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
 
@@ -94,6 +92,9 @@ def discover(
     folder: Annotated[
         Path | None, typer.Option("--out", "-o", help="where the page and the lists go [MODEL-VERSION]")
     ] = None,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="only propose: the model stays as it is until `happycat accept`")
+    ] = False,
     images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
     wait: WaitOption = False,
     weights: WeightsOption = None,
@@ -105,49 +106,42 @@ def discover(
     num_new = new_classes(new)
     check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
-    with advising_to_wait(), model_file.locked(model, wait):
-        tag = model_file.read(model).tag
-        folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
-        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
-        _discover(model, tag, inbox, num_new, folder, images, backbone)
-
-
-def _discover(
-    model: Path, tag: VersionTag, inbox: Path, num_new: int | str, folder: Path, images: bool, backbone: dict[str, Any]
-) -> None:
-    """Find new classes, write the results to the folder and the next version to the model, and say what was found."""
+    model_file.history(model)  # refuses what is no model
     from happycat.cli.output import found_sentence, found_table
-    from happycat.model.estimator import Happycat
-    from happycat.model.page import page_of, write_assignments
-    from happycat.model.review import Review
-    from happycat.report.html import write_page
+    from happycat.model.discovering import discover_inbox
 
-    progress, number = Display(), tag.number + 1
+    progress = Display()
     with (
-        keeping(model) as cache,
-        interruptible(lambda: f"{kept_so_far(progress, cache)}; {model} is as it was"),
+        advising_to_wait(),
+        interruptible(lambda: f"{kept_so_far(progress, cache_of(model))}; {model} is as it was"),
         progress,
     ):
-        cat = Happycat.load(model, **backbone)
-        cat.set_params(progress=progress, cache_dir=cache)
-        found = cat.discover(inbox, num_new)
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        progress.step("drawing the page")
-        write_assignments(folder / "assignments.csv", found.assigned)
-        what = f"discover {inbox}"
-        review = Review.of(found, cat.stage_)
-        more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
-        cat.append(model, what, more)
-        try:
-            write_page(page_of(cat, review, model, images), folder / "page.html")
-        except HappycatError as error:
-            advice = f"version {number} of {model} is written; `happycat report {model}` draws its page"
-            raise type(error)(f"{error}; {advice}") from error
+        done = discover_inbox(
+            model,
+            inbox,
+            num_new,
+            folder,
+            progress,
+            propose=propose,
+            images=images,
+            caching=keeping,
+            wait=wait,
+            weights=weights,
+            precision=precision,
+            device=device,
+            workers=workers,
+        )
+    found, folder = done.found, done.folder
     _print_left_out(folder, found.skipped, found.duplicates)
-    out.print(found_table(cat, found))
+    for version, same in done.seen:
+        out.print(f"{same} of these images were in the discovery of version {version} already", soft_wrap=True)
+    out.print(found_table(done.cat, found))
     out.print(found_sentence(found))
-    print_line(f"written: {model}, version {number}; {folder / 'assignments.csv'}; look at {folder / 'page.html'}")
+    where = f"{folder / 'assignments.csv'}; look at {folder / 'page.html'}"
+    if propose:
+        print_line(f"proposed: {where}; `happycat accept {model} {folder}` takes it up, {model} is as it was")
+    else:
+        print_line(f"written: {model}, version {done.version}; {where}")
 
 
 def predict(
@@ -267,18 +261,6 @@ def _typed_or_piped(paths: Sequence[Path] | None) -> list[Path]:
     if not piped:
         raise InputError("nothing came through the pipe; give images or folders")
     return piped
-
-
-def _summary(found: Discovery) -> dict:
-    """What a version of the model remembers of the discovery that made it."""
-    return {
-        "images": len(found.assigned),
-        "new": found.new,
-        "unsure": found.unsure,
-        "count": found.count._asdict() if found.count else None,
-        "skipped": len(found.skipped),
-        "duplicates": found.duplicates,
-    }
 
 
 def _print_left_out(folder: Path, skipped: list[Skipped], duplicates: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from happycat.base.errors import InputError
 from happycat.base.text import shown
 from happycat.images.collecting import Gathered, gather, gather_labelled
-from happycat.images.pictures import ArrayPictures, Pictures
+from happycat.images.pictures import ArrayPictures, Pictures, array_sha256
 
 Source = Any  # a path, a sequence of paths, or whatever holds numbers: lists, NumPy, torch, pandas
 Label = str | int | float
@@ -32,6 +32,9 @@ class VectorRows(Pictures):
     def __init__(self, vectors: np.ndarray):
         super().__init__([str(i) for i in range(len(vectors))])
         self.vectors = vectors
+
+    def content(self, i: int) -> bytes:
+        return array_sha256(self.vectors[i])[:16]
 
 
 Accepted = Path | list[Path] | ArrayPictures | VectorRows

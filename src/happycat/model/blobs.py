@@ -17,7 +17,7 @@ import numpy as np
 
 from happycat.base.errors import InputError, StorageError
 
-MAGIC = b"HAPPYCAT 2\n"
+MAGIC = b"HAPPYCAT 3\n"
 HEAD = struct.Struct("<Q32s")  # length and SHA-256 of the index
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 TYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
@@ -43,10 +43,14 @@ class Record(NamedTuple):
 
 @dataclass
 class Index:
-    """What the file holds: the base, the versions, the blobs; and the first id that no class has ever had."""
+    """What the file holds: the base, the versions, the blobs; and the first id that no class has ever had.
+
+    `current` is the number of the version that the model is at; those behind it were undone, and can be redone.
+    """
 
     base: Record
     versions: list[Record]
+    current: int
     next_id: int = 0
     places: dict[str, Place] = field(default_factory=dict)
     start: int = 0  # of the blobs
@@ -71,14 +75,29 @@ class Index:
             base, versions = _record(content["base"]), [_record(version) for version in content["versions"]]
             if not versions or any(one.description["number"] != i for i, one in enumerate(versions, 1)):
                 raise ValueError("versions that are not numbered")
-            return cls(base, versions, _size(content["next_id"]), places, start, digest)
+            if not 1 <= (current := _size(content["current"])) <= len(versions):
+                raise ValueError(f"version {current} of {len(versions)}")
+            return cls(base, versions, current, _size(content["next_id"]), places, start, digest)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _no_model(path, error) from error
 
     def packed(self) -> bytes:
         blobs = [{"sha256": name, **place._asdict()} for name, place in self.places.items()]
         versions = [version.packed() for version in self.versions]
-        return packed_json({"base": self.base.packed(), "versions": versions, "next_id": self.next_id, "blobs": blobs})
+        return packed_json(
+            {
+                "base": self.base.packed(),
+                "versions": versions,
+                "current": self.current,
+                "next_id": self.next_id,
+                "blobs": blobs,
+            }
+        )
+
+    @property
+    def present(self) -> Record:
+        """The version that the model is at."""
+        return self.versions[self.current - 1]
 
     @property
     def size(self) -> int:
@@ -121,10 +140,10 @@ class Index:
         return True
 
     def last_good(self, path: Path) -> int:
-        """The number of the last version that is whole; 0 if there is none, or the base is damaged."""
+        """The number of the last version that is whole, up to the present; 0 if there is none, or no good base."""
         if not self.is_good(path, self.base):
             return 0
-        numbers = range(len(self.versions), 0, -1)
+        numbers = range(self.current, 0, -1)
         return next((number for number in numbers if self.is_good(path, self.versions[number - 1])), 0)
 
     def damage(self, path: Path) -> StorageError:
@@ -133,7 +152,7 @@ class Index:
         if good == 0:
             return StorageError(f"{path} is damaged from its first version on; nothing in it can be used")
         return StorageError(
-            f"{path} was cut off or changed; its last good version is {good} of {len(self.versions)}: "
+            f"{path} was cut off or changed; its last good version is {good} of {self.current}: "
             f"`happycat undo {path}` goes back to it"
         )
 
@@ -202,7 +221,7 @@ def _end(file: BinaryIO) -> int:
 def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
     """The length and SHA-256 of the index of a file that is a model of this format."""
     head = file.read(len(MAGIC) + HEAD.size)
-    if head.startswith(b"HAPPYCAT 1\n"):
+    if head.startswith((b"HAPPYCAT 1\n", b"HAPPYCAT 2\n")):
         raise InputError(f"{path} was made by an earlier happycat, whose models cannot be read; fit the model again")
     if not head.startswith(MAGIC):
         kind = "was made by another version of happycat" if head.startswith(b"HAPPYCAT") else "is not a happycat model"

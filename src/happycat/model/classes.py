@@ -12,9 +12,10 @@ from torch import Tensor
 from happycat.images.sources import Label
 from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import Decision, PredictionRule, nearest
+from happycat.model.constraints import constrained
 from happycat.model.registry import ClassRegistry
-from happycat.model.results import Assignment
-from happycat.model.review import points_of_stage
+from happycat.model.results import CONFIRMED, IGNORED, Assignment
+from happycat.model.review import review_of_stage
 from happycat.model.splitting import split_trees
 
 SURE = 0.5  # the probability from which an image is not doubtful
@@ -27,9 +28,20 @@ def rule_of(registry: ClassRegistry, temperature: Tensor) -> PredictionRule:
     return PredictionRule(prototypes, torch.from_numpy(active.owner), len(registry), temperature, thresholds)
 
 
-def count_images(registry: ClassRegistry, points: Tensor, temperature: Tensor, stage: int) -> Decision:
+def decide(registry: ClassRegistry, temperature: Tensor, points: Tensor, digests: np.ndarray | None) -> Decision:
+    """The class of each image at `points` (N, d), by the rule of prediction and what was said of images.
+
+    Images are known again by their `digests` (N, 16); without them, nothing was said of any.
+    """
+    rule, said = rule_of(registry, temperature), {} if digests is None else registry.statements.of(digests)
+    return constrained(rule.decide(points), rule, points, registry, said)
+
+
+def count_images(
+    registry: ClassRegistry, points: Tensor, temperature: Tensor, stage: int, digests: np.ndarray | None = None
+) -> Decision:
     """Count the images of a stage, `points` (N, d), by the classes that they are given now; returns these."""
-    decision = rule_of(registry, temperature).decide(points)
+    decision = decide(registry, temperature, points, digests)
     registry.count(decision.assigned.tolist(), stage)
     return decision
 
@@ -39,10 +51,10 @@ def count_again(registry: ClassRegistry, model: Path, temperature: Tensor, stage
 
     Without its review, which belongs to the person and may be gone, estimates is what they stay.
     """
-    if registry.counts is not None and not registry.counts.exact:
-        points = points_of_stage(model, stage)
-        if points is not None:
-            count_images(registry, torch.from_numpy(points), temperature, stage)
+    if registry.counts is None or not registry.counts.exact:
+        review = review_of_stage(model, stage)
+        if review is not None:
+            count_images(registry, torch.from_numpy(review.points), temperature, stage, review.digests)
 
 
 def remember(calm: Calm, registry: ClassRegistry) -> int:
@@ -56,25 +68,34 @@ def remember(calm: Calm, registry: ClassRegistry) -> int:
     return len(rows)
 
 
-def labelled_classes(calm: Calm, points: Tensor, labels: Tensor, names: Sequence[Label]) -> ClassRegistry:
-    """A new registry with the classes that Calm has learned; `points` (N, d) are the labelled images' centre views."""
+def labelled_classes(
+    calm: Calm, points: Tensor, learned: Tensor, labels: Tensor, names: Sequence[Label]
+) -> ClassRegistry:
+    """A new registry with the classes that Calm has learned.
+
+    `points` (N, d) are the labelled images' centre views, `learned` (N, d) their means over views, of which the
+    prototypes are made.
+    """
     members = [(labels == c).nonzero()[:, 0] for c in range(len(names))]
     registry = ClassRegistry()
-    for name, tree in zip(names, split_trees(calm.rule(), points, members, 0), strict=True):
+    for name, tree in zip(names, split_trees(calm.rule(), points, members, 0, learned), strict=True):
         registry.add(name, 0, tree)
     return registry
 
 
-def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> list[int]:
-    """Add the classes that Calm has discovered besides those of the registry; their ids are returned.
+def take_up(
+    registry: ClassRegistry, calm: Calm, points: Tensor, learned: Tensor, stage: int
+) -> tuple[list[int], np.ndarray]:
+    """Add the classes that Calm has discovered besides those of the registry.
 
-    `points` (N, d) are the centre views of the stage's images.
+    `points` (N, d) are the centre views of the stage's images, `learned` (N, d) their means over views, of which the
+    prototypes are made. Returned are the new ids, and the row of the pool (N,) that counts each image in, or −1.
     """
     old, found = rule_of(registry, calm.softmax_temperature), calm.rule()
     known = len(old.prototypes)
     new = found.prototypes[known:]
-    rows = nearest(points, found.prototypes).row
-    members = [(rows == row).nonzero()[:, 0] for row in range(known, known + len(new))]
+    nearest_row = nearest(learned, found.prototypes).row
+    members = [(nearest_row == row).nonzero()[:, 0] for row in range(known, known + len(new))]
     rule = PredictionRule(
         torch.cat([old.prototypes, new]),
         torch.cat([torch.from_numpy(registry.active().owner), len(registry) + torch.arange(len(new))]),
@@ -82,17 +103,28 @@ def take_up(registry: ClassRegistry, calm: Calm, points: Tensor, stage: int) -> 
         calm.softmax_temperature,
         torch.cat([old.thresholds, found.thresholds[known:]]),
     )
-    return [registry.add(None, stage, tree).id for tree in split_trees(rule, points, members, known)]
+    ids, counted = [], np.full(len(points), -1, np.int64)
+    for places, tree in zip(members, split_trees(rule, points, members, known, learned), strict=True):
+        entry = registry.add(None, stage, tree)
+        ids.append(entry.id)
+        counted[places.numpy()] = entry.rows[0]
+    return ids, counted
 
 
-def assignments(registry: ClassRegistry, keys: Sequence[str], decision: Decision) -> list[Assignment]:
-    """The class of each image and its probability, or none if it is rejected."""
+def assignments(
+    registry: ClassRegistry, keys: Sequence[str], decision: Decision, digests: np.ndarray | None = None
+) -> list[Assignment]:
+    """The class of each image and its probability, or none if it is rejected; and whether a person said so."""
     ids, labels = [entry.id for entry in registry], [registry.label(entry) for entry in registry]
     unknown = registry.unknown
-    return [
+    rows = [
         Assignment(key, None, unknown, p, True) if odd else Assignment(key, ids[c], labels[c], p, p < SURE)
         for key, c, p, odd in zip(keys, *(column.tolist() for column in decision), strict=True)
     ]
+    for i, statement in ({} if digests is None else registry.statements.of(digests)).items():
+        if statement.checked:
+            rows[i] = rows[i]._replace(said=IGNORED if statement.ignored else CONFIRMED, unsure=False)
+    return rows
 
 
 def label_array(registry: ClassRegistry, labels: Sequence[Label]) -> np.ndarray:

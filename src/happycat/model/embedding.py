@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -65,11 +66,15 @@ def embed(
 
 
 class Embedded(NamedTuple):
-    """Keys and unit embeddings (N, D) of images, in the order in which they are given, and what cannot be read."""
+    """Keys and unit embeddings (N, D) of images, in the order in which they are given, and what cannot be read.
+
+    `digests` (N, 16) are of the images' content, where they were asked for.
+    """
 
     keys: list[str]
     embeddings: Tensor
     skipped: list[Skipped]
+    digests: np.ndarray | None = None
 
     def every(self) -> Tensor:
         """The embeddings of all images, or an error: what is predicted must not be taken for another's."""
@@ -82,7 +87,11 @@ class Embedded(NamedTuple):
 
 
 def embedded(
-    extractor: FeatureExtractor | None, source: Accepted, progress: Progress, cache_dir: str | Path | None
+    extractor: FeatureExtractor | None,
+    source: Accepted,
+    progress: Progress,
+    cache_dir: str | Path | None,
+    with_digests: bool = False,
 ) -> Embedded:
     """Read images, and embed the centre view of each."""
     gathered = read(source, progress.step("reading"))
@@ -91,7 +100,8 @@ def embedded(
     places = [place for _, place in order]
     if places != list(range(len(embeddings))):
         embeddings = embeddings[places]
-    return Embedded([key for key, _ in order], embeddings, gathered.skipped)
+    digests = gathered.pictures.contents()[places] if with_digests else None
+    return Embedded([key for key, _ in order], embeddings, gathered.skipped, digests)
 
 
 def unit_embeddings(features: Tensor) -> Tensor:

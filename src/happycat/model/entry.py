@@ -7,10 +7,12 @@ from typing import Any
 
 from happycat.model.naming import Name
 
+FLAGS = ("dropped", "taught", "ignored")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClassEntry:
-    """A class; the labelled ones have stage 0, the others that of the stage that discovered them."""
+    """A class; those of fit have stage 0, the others that of the last discovery when they came."""
 
     id: int
     name: Name | None  # None: discovered, not named yet
@@ -19,6 +21,13 @@ class ClassEntry:
     dropped: bool = False
     merged_into: int | None = None
     merge: int | None = None  # which merge put it there; what one command merged comes apart together
+    taught: bool = False  # a person gave its images after fit
+    ignored: bool = False  # dropped because its images are no class at all
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a person gave its images, at fit or since."""
+        return self.stage == 0 or self.taught
 
     @property
     def alive(self) -> bool:
@@ -28,8 +37,7 @@ class ClassEntry:
     def packed(self) -> dict[str, Any]:
         """The class for JSON, without its id, which is its place in the table, and without what is usual."""
         metadata: dict[str, Any] = {"name": self.name, "stage": self.stage, "rows": list(self.rows)}
-        if self.dropped:
-            metadata["dropped"] = True
+        metadata |= {flag: True for flag in FLAGS if getattr(self, flag)}
         if self.merged_into is not None:
             metadata["merged_into"], metadata["merge"] = self.merged_into, self.merge
         return metadata
@@ -38,10 +46,10 @@ class ClassEntry:
     def unpacked(cls, number: int, packed: dict[str, Any]) -> ClassEntry:
         """The class with that id that was packed; a ValueError, KeyError or TypeError if none was."""
         name, stage, rows = packed["name"], packed["stage"], tuple(packed["rows"])
-        into, merge, dropped = packed.get("merged_into"), packed.get("merge"), packed.get("dropped", False)
+        into, merge, flags = packed.get("merged_into"), packed.get("merge"), {f: packed.get(f, False) for f in FLAGS}
         numbers = [stage, *rows, *([] if into is None else [into, merge])]
-        if not all(type(one) is int for one in numbers) or type(dropped) is not bool:
+        if not all(type(one) is int for one in numbers) or any(type(flag) is not bool for flag in flags.values()):
             raise TypeError(f"class {number}")
         if name is not None and type(name) not in (str, int, float):
             raise TypeError(f"the name of class {number}")
-        return cls(id=number, name=name, stage=stage, rows=rows, dropped=dropped, merged_into=into, merge=merge)
+        return cls(id=number, name=name, stage=stage, rows=rows, merged_into=into, merge=merge, **flags)

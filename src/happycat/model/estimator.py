@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,23 @@ from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.seeding import seeded
-from happycat.images.collecting import listed_labels
+from happycat.images.collecting import Gathered, listed_labels
 from happycat.images.sources import Accepted, Label, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
+from happycat.model import membership
 from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
+from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.embedding import Embedded, embed, embedded, extractor_of
 from happycat.model.file import Part, VersionTag
-from happycat.model.fitting import discover_classes, fit_classes
+from happycat.model.fitting import chosen_images, discover_classes, fit_classes
+from happycat.model.membership import Chosen, Taught
+from happycat.model.naming import same_name
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment, Discovery
+from happycat.model.review import review_of_stage
+from happycat.model.statements import Statement, as_bytes
 from happycat.model.storage import VECTORS, State, base_part, read_model, version_part
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
@@ -104,6 +110,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     _extractor: FeatureExtractor | None  # built when it is needed first
     _base: Part | None  # of the file that the model was loaded from
     _tag: VersionTag | None  # the version that it was loaded from or last saved as
+    _counted: dict[bytes, int]  # the row of the pool that the last discovery counted each of its images in
 
     def __init__(
         self,
@@ -158,17 +165,23 @@ class Happycat(ClassifierMixin, BaseEstimator):
             generator = seeded(state.random_state, "discover", self.stage_)
             found = discover_classes(state, gathered, features, number, generator, progress)
         self.stage_ += 1
+        self._counted = dict(zip(as_bytes(found.digests), found.counted.tolist(), strict=True))
         return found
 
     def predict(self, X: Source) -> np.ndarray:
         """The label of each image's class, or "unknown" (−1 for numbers), in the order of the images."""
-        decision = self._decided(self._embedded(X).every())
+        given = self._embedded(X)
+        decision = self._decided(given.every(), given.digests)
         unknown_last = [*(self.registry_.label(entry) for entry in self.registry_), self.registry_.unknown]
         return label_array(self.registry_, unknown_last)[decision.assigned.numpy()]
 
     def predict_proba(self, X: Source) -> np.ndarray:
         """The probability of each class of `classes_` for each image, (N, C), in the order of the images."""
-        return self.rule().probabilities(self._embedded(X).every(), self.calm_.space).numpy()
+        given, rule = self._embedded(X), self.rule()
+        embeddings, said = given.every(), self._said(given.digests)
+        probabilities = rule.probabilities(embeddings, self.calm_.space)
+        registry, space = self.registry_, self.calm_.space
+        return constrained_probabilities(probabilities, rule, embeddings, registry, said, space).numpy()
 
     def transform(self, X: Source) -> np.ndarray:
         """Embeddings (N, D) of unit length: of each image's centre view, or the vectors themselves."""
@@ -176,8 +189,8 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     def assign(self, X: Source) -> list[Assignment]:
         """The class of each image and its probability; what could not be read is in `skipped_`."""
-        keys, embeddings, self.skipped_ = self._embedded(X)
-        return assignments(self.registry_, keys, self._decided(embeddings))
+        keys, embeddings, self.skipped_, digests = self._embedded(X)
+        return assignments(self.registry_, keys, self._decided(embeddings, digests), digests)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -211,6 +224,67 @@ class Happycat(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         return self.registry_.drop(which)
 
+    # What a person says of images; these are given as to `predict`
+
+    def teach(self, X: Source, y: Any = None, join: bool | Callable[[Label, Label, int], bool] = True) -> Taught:
+        """Learn more labelled images, given as to `fit`, of known classes or of new ones, without fitting again.
+
+        A discovered class without a name that most of the images of a new name belong to is given that name; with
+        `join` false there are two classes then. It may be a function of the name, the class's label and the number
+        of images. How many images each class got is in `taught_`, by its id.
+        """
+        source = self._checked(X)
+        labels = checked_labels(source, y)
+        with self._watched() as progress:
+            gathered, named = read_labelled(source, labels, progress.step("reading"))
+            chosen = self._chosen_of(gathered, progress)
+
+        def joined(name: Label, entry: ClassEntry, images: int) -> bool:
+            return join(name, self.registry_.label(entry), images) if callable(join) else join
+
+        taught = membership.teach(self.registry_, chosen, named, self.stage_, joined)
+        entries = [entry for some in taught for entry in some]
+        self.taught_ = {entry.id: sum(same_name(entry.name, name) for name in named) for entry in entries}
+        return taught
+
+    def move(self, X: Source, to: int | str) -> ClassEntry:
+        """Say that images are of a class. They stay there, come what may."""
+        return membership.move(self.registry_, self._chosen(X), to)
+
+    def confirm(self, X: Source) -> None:
+        """Say that images are of the classes that `predict` gives them."""
+        membership.confirm(self.registry_, self._chosen(X))
+
+    def reject(self, X: Source) -> None:
+        """Say that images are not of the classes that `predict` gives them. They never go there again."""
+        membership.reject(self.registry_, self._chosen(X))
+
+    def ignore(self, X: Source) -> None:
+        """Say that images are of no class: they and what looks like them are left alone."""
+        membership.ignore(self.registry_, self._chosen(X), self.stage_)
+
+    def unignore(self, X: Source) -> None:
+        """Take back that images are to be left alone."""
+        membership.unignore(self.registry_, self._chosen(X))
+
+    def new_class(self, X: Source, name: Label | None = None) -> ClassEntry:
+        """Make a class of images."""
+        return membership.new_class(self.registry_, self._chosen(X), self.stage_, name)
+
+    def hold_apart(self, one: int | str, two: int | str) -> None:
+        """Say that two classes are not the same: they are never merged."""
+        check_is_fitted(self, "registry_")
+        self.registry_.hold_apart(one, two)
+
+    def _chosen(self, X: Source) -> Chosen:
+        source = self._checked(X)
+        with self._watched() as progress:
+            return self._chosen_of(read(source, progress.step("reading")), progress)
+
+    def _chosen_of(self, gathered: Gathered, progress: Progress) -> Chosen:
+        features = embed(self.extractor(), gathered.pictures, VIEWS, progress, self.cache_dir)
+        return chosen_images(self._state(), features, gathered.pictures.contents(), self._counted)
+
     # On disk
 
     def save(self, path: str | Path, what: str = "fit", more: dict[str, Any] | None = None) -> int:
@@ -243,11 +317,15 @@ class Happycat(ClassifierMixin, BaseEstimator):
         cat._take(state, found.base.metadata["backbone"])
         cat._extractor, cat._tag = None, found.tag
         cat._base = Part(found.base.metadata, dict(found.base.arrays))
+        review = review_of_stage(Path(path), state.stage)
+        if review is not None:
+            cat._counted = dict(zip(as_bytes(review.digests), review.counted.tolist(), strict=True))
         return cat
 
     def _take(self, state: State, backbone: str) -> None:
         self.calm_, self.registry_, self.stage_, self.mean_cosine_, _ = state
         self.backbone_, self.n_features_in_ = backbone, state.calm.tail.dim
+        self._counted = {}
 
     def _state(self) -> State:
         return State(self.calm_, self.registry_, self.stage_, self.mean_cosine_, checked_seed(self.random_state))
@@ -280,15 +358,21 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def _embedded(self, X: Source) -> Embedded:
         source, extractor = self._checked(X), self.extractor()
         with self._watched() as progress:
-            return embedded(extractor, source, progress, self.cache_dir)
+            return embedded(extractor, source, progress, self.cache_dir, bool(self.registry_.statements))
 
     def rule(self) -> PredictionRule:
         """The rule of prediction, over the classes as they are now; it takes points of the discriminant space."""
         check_is_fitted(self, "registry_")
         return rule_of(self.registry_, self.calm_.softmax_temperature)
 
-    def _decided(self, embeddings: Tensor) -> Decision:
-        return self.rule().decide(embeddings, self.calm_.space)
+    def _decided(self, embeddings: Tensor, digests: np.ndarray | None) -> Decision:
+        rule, said = self.rule(), self._said(digests)
+        decision = rule.decide(embeddings, self.calm_.space)
+        return constrained(decision, rule, embeddings, self.registry_, said, self.calm_.space)
+
+    def _said(self, digests: np.ndarray | None) -> dict[int, Statement]:
+        """What was said of images with these digests, by their places."""
+        return {} if digests is None else self.registry_.statements.of(digests)
 
     @contextmanager
     def _watched(self) -> Iterator[Progress]:

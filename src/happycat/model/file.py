@@ -1,12 +1,13 @@
 """The model file: a base and every version the model has had, each array stored once, all with checksums.
 
-    HAPPYCAT 2\n
+    HAPPYCAT 3\n
     length (8 bytes, little-endian) · SHA-256 (32 bytes) · index, JSON
     blobs
 
 The index lists the blobs by their SHA-256 in the order in which they lie there, and the versions, each with what made
 it, when, and the blobs that are its metadata (JSON) and its list of arrays (JSON: name, type, shape, blob). So what
-two versions share is there once, and a correction adds some kilobytes. A file is data: nothing in it is executed. It is
+two versions share is there once, and a correction adds some kilobytes. The model is at one of the versions; those
+behind it were undone, and stay until something else is done instead. A file is data: nothing in it is executed. It is
 replaced as a whole or not at all.
 """
 
@@ -28,7 +29,23 @@ from happycat.base.errors import InputError, StorageError
 from happycat.base.version import __version__
 from happycat.model.blobs import HEAD, MAGIC, TYPES, Blobs, Index, Place, Record, StoredArray, packed_json
 
-__all__ = ["MAGIC", "ModelFile", "Part", "VersionTag", "append", "create", "history", "locked", "read", "undo"]
+__all__ = [
+    "MAGIC",
+    "ModelFile",
+    "Part",
+    "Updated",
+    "VersionTag",
+    "append",
+    "create",
+    "go_to",
+    "history",
+    "locked",
+    "read",
+    "redo",
+    "tag_before",
+    "undo",
+    "undone",
+]
 
 
 class Part(NamedTuple):
@@ -36,6 +53,22 @@ class Part(NamedTuple):
 
     metadata: dict[str, Any]
     arrays: Mapping[str, np.ndarray]
+
+
+class Updated(Mapping[str, np.ndarray]):
+    """The arrays of a version that was read, some of them replaced and some added; the others need not be read."""
+
+    def __init__(self, stored: Blobs, new: Mapping[str, np.ndarray]):
+        self.stored, self.new = stored, new
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.new[name] if name in self.new else self.stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self.stored, *self.new]))
+
+    def __len__(self) -> int:
+        return len({*self.stored, *self.new})
 
 
 class VersionTag(NamedTuple):
@@ -47,7 +80,7 @@ class VersionTag(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The last version of a model file. Arrays are read, and checked, when they are used."""
+    """The present version of a model file. Arrays are read, and checked, when they are used."""
 
     base: Part
     metadata: dict[str, Any]
@@ -65,6 +98,7 @@ def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping
     index = Index(
         base=Record({}, *_stored(base, pieces)),
         versions=[Record(_described(1, what, more), *_stored(version, pieces))],
+        current=1,
         next_id=version.metadata.get("next_id", 0),
     )
     _write(path, index, pieces)
@@ -74,7 +108,7 @@ def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping
 def append(
     path: str | Path, version: Part, expected: VersionTag, what: str, more: Mapping[str, Any] | None = None
 ) -> VersionTag:
-    """Add a version, if the last one of the file is `expected`; hold `locked` meanwhile.
+    """Add a version, if the present one of the file is `expected`; hold `locked` meanwhile. What was undone goes.
 
     Arrays that are in the file already are not stored again; those that were `read` from it need not even be read.
     """
@@ -83,18 +117,20 @@ def append(
     if _tag(index) != VersionTag(*expected):
         raise InputError(
             f"{path} holds another model, or was changed since this one was loaded (it is at version "
-            f"{len(index.versions)}); load it again, or save under another name"
+            f"{index.current}); load it again, or save under another name"
         )
-    _check_last(path, index)
+    _check_present(path, index)
     pieces = Pieces()
-    record = Record(_described(len(index.versions) + 1, what, more), *_stored(version, pieces))
-    grown = Index(index.base, [*index.versions, record], max(index.next_id, version.metadata.get("next_id", 0)))
+    number = index.current + 1
+    record = Record(_described(number, what, more), *_stored(version, pieces))
+    next_id = max(index.next_id, version.metadata.get("next_id", 0))
+    grown = Index(index.base, [*index.versions[: index.current], record], number, next_id)
     _write(path, grown, pieces, index)
     return _tag(grown)
 
 
 def read(path: str | Path) -> ModelFile:
-    """The base and the last version; of other versions nothing is read.
+    """The base and the present version; of other versions nothing is read.
 
     `metadata["next_id"]` is that of the file: no id is given twice, not even that of a version that was undone.
     """
@@ -102,40 +138,70 @@ def read(path: str | Path) -> ModelFile:
     index = _sound(path)
     try:
         base = Part(index.json(path, index.base.metadata), Blobs(path, index, index.base.arrays))
-        last = index.versions[-1]
-        metadata, arrays = index.json(path, last.metadata), Blobs(path, index, last.arrays)
+        metadata, arrays = index.json(path, index.present.metadata), Blobs(path, index, index.present.arrays)
     except StorageError as error:
         raise index.damage(path) from error
     if "next_id" in metadata:
         metadata["next_id"] = max(index.next_id, metadata["next_id"])
-    return ModelFile(base, metadata, arrays, len(index.versions), _tag(index))
+    return ModelFile(base, metadata, arrays, index.current, _tag(index))
 
 
 def history(path: str | Path) -> list[dict[str, Any]]:
-    """What each version says of itself: its number, what, when, happycat's version, and what else it was given."""
-    return [dict(record.description) for record in _sound(Path(path)).versions]
+    """What each version up to the present says of itself: its number, what, when, happycat's version, and more."""
+    index = _sound(Path(path))
+    return [dict(record.description) for record in index.versions[: index.current]]
+
+
+def undone(path: str | Path) -> list[dict[str, Any]]:
+    """What the versions behind the present one say of themselves: those that `redo` brings back, the next one first."""
+    index = _sound(Path(path))
+    return [dict(record.description) for record in index.versions[index.current :]]
 
 
 def undo(path: str | Path) -> int:
-    """Drop the last version; the number of the one before is returned. Hold `locked` meanwhile.
+    """Go back to the version before, whose number is returned. Hold `locked` meanwhile.
 
     Of a damaged file everything behind its last good version is dropped, after it is copied to PATH.damaged.
     """
     path = Path(path)
     index = Index.read(path)
     good = index.last_good(path)
-    whole = good == len(index.versions) and index.fits(path)
-    kept = good - 1 if whole else good
-    if kept < 1:
-        raise InputError(f"{path} has no earlier version") if whole else index.damage(path)
-    if whole and not index.is_good(path, index.versions[kept - 1]):
+    if good == index.current and index.fits(path):
+        if good == 1:
+            raise InputError(f"{path} has no earlier version")
+        return _go(path, index, good - 1)
+    if good < 1:
+        raise index.damage(path)
+    _keep_damaged(path)
+    _write(path, Index(index.base, index.versions[:good], good, index.next_id), Pieces(), index)
+    return good
+
+
+def redo(path: str | Path) -> int:
+    """Bring back the version that was undone last, whose number is returned. Hold `locked` meanwhile."""
+    path = Path(path)
+    index = _sound(path)
+    if index.current == len(index.versions):
+        raise InputError(f"nothing of {path} was undone since its last change")
+    return _go(path, index, index.current + 1)
+
+
+def go_to(path: str | Path, number: int) -> int:
+    """Go back or forth to that version. Hold `locked` meanwhile."""
+    path = Path(path)
+    index = _sound(path)
+    if not 1 <= number <= len(index.versions):
+        raise InputError(f"{path} has the versions 1 to {len(index.versions)}, not {number}")
+    return _go(path, index, number)
+
+
+def _go(path: Path, index: Index, number: int) -> int:
+    if not index.is_good(path, index.versions[number - 1]):
         raise StorageError(
-            f"version {kept} of {path} is damaged, so there is no going back to it; version {good} is good"
+            f"version {number} of {path} is damaged, so there is no going to it; version {index.current} is good"
         )
-    if not whole:
-        _keep_damaged(path)
-    _write(path, Index(index.base, index.versions[:kept], index.next_id), Pieces(), index)
-    return kept
+    _write(path, Index(index.base, index.versions, number, index.next_id), Pieces(), index)
+    return number
 
 
 @contextmanager
@@ -153,6 +219,8 @@ def _stored(part: Part, pieces: Pieces) -> tuple[str, str]:
     metadata = pieces.add(packed_json(part.metadata))
     if isinstance(part.arrays, Blobs):
         return metadata, part.arrays.manifest
+    if isinstance(part.arrays, Updated):
+        return metadata, pieces.add_arrays(part.arrays.new, part.arrays.stored.entries)
     return metadata, pieces.add_arrays(part.arrays)
 
 
@@ -161,9 +229,16 @@ def _described(number: int, what: str, more: Mapping[str, Any] | None) -> dict[s
     return {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
 
 
-def _tag(index: Index) -> VersionTag:
-    content = packed_json([index.base.packed(), index.versions[-1].packed()])
-    return VersionTag(len(index.versions), hashlib.sha256(content).hexdigest())
+def tag_before(path: str | Path) -> VersionTag | None:
+    """The tag of the version before the present one; None if that is the first."""
+    index = _sound(Path(path))
+    return _tag(index, index.current - 1) if index.current > 1 else None
+
+
+def _tag(index: Index, number: int | None = None) -> VersionTag:
+    number = number or index.current
+    content = packed_json([index.base.packed(), index.versions[number - 1].packed()])
+    return VersionTag(number, hashlib.sha256(content).hexdigest())
 
 
 def _there(path: Path) -> None:
@@ -179,8 +254,8 @@ def _sound(path: Path) -> Index:
     return index
 
 
-def _check_last(path: Path, index: Index) -> None:
-    if not (index.is_good(path, index.base) and index.is_good(path, index.versions[-1])):
+def _check_present(path: Path, index: Index) -> None:
+    if not (index.is_good(path, index.base) and index.is_good(path, index.present)):
         raise index.damage(path)
 
 
@@ -204,8 +279,9 @@ class Pieces:
         self.data[name] = data
         return name
 
-    def add_arrays(self, arrays: Mapping[str, np.ndarray]) -> str:
-        manifest = {}
+    def add_arrays(self, arrays: Mapping[str, np.ndarray], stored: Mapping[str, StoredArray] | None = None) -> str:
+        """Add arrays, and the list of them and of those that are `stored` already."""
+        manifest = {name: array._asdict() for name, array in (stored or {}).items()}
         for name, array in arrays.items():
             if array.dtype.name not in TYPES:
                 raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")

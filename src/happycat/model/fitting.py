@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
@@ -17,11 +19,16 @@ from happycat.images.sources import Label
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
-from happycat.model.checks import check_differ, numbered_classes
-from happycat.model.classes import assignments, count_images, labelled_classes, remember, take_up
+from happycat.methods.calm.number import NOTHING_NEW
+from happycat.model.checks import check_differ, check_enough, numbered_classes
+from happycat.model.classes import assignments, count_images, decide, labelled_classes, remember, take_up
+from happycat.model.constraints import barred_rows
 from happycat.model.embedding import embed, trained, unit_embeddings
 from happycat.model.knowledge import Knowledge
+from happycat.model.membership import Chosen
+from happycat.model.registry import ClassRegistry
 from happycat.model.results import Discovery, FitReport
+from happycat.model.statements import NOBODY, as_bytes
 from happycat.model.storage import State
 from happycat.model.validation import held_out, validate
 
@@ -52,7 +59,7 @@ def fit_classes(
     report = validate(calm, held, gathered, names)
     calm.relearn(Labelled(VectorViews(features), truth), held)
     points = calm.space(unit_embeddings(features))
-    registry = labelled_classes(calm, points, truth, names)
+    registry = labelled_classes(calm, points, mean_points(calm, features), truth, names)
     count_images(registry, points, calm.softmax_temperature, 0)
     mean_cosine = float((points * calm.memory.prototypes[truth]).sum(1).mean())
     return State(calm, registry, 0, mean_cosine, seed), report
@@ -72,23 +79,68 @@ def discover_classes(
     """
     calm, registry, stage = state.calm, state.registry, state.stage + 1
     progress.message(f"{len(features)} images; {len(registry)} classes are known")
-    served, count = Unlabelled(VectorViews(features)), None
+    digests = gathered.pictures.contents()
+    free, barred = _searched(registry, digests)
     remember(calm, registry)
+    served, count = Unlabelled(VectorViews(features[free])), None
     if number is None:
-        count = calm.count(served, generator, advance=progress.step("counting new classes"))
+        advance = progress.step("counting new classes")
+        count = calm.count(served, generator, advance=advance, barred=barred) if len(free) else NOTHING_NEW
         number = count.number
+    check_enough(len(free), number)
     progress.step("discovering")
-    list(calm.discover(served, number, Training(generator)))
-    points = calm.space(unit_embeddings(features))
-    new = take_up(registry, calm, points, stage)
-    decision = count_images(registry, points, calm.softmax_temperature, stage)
+    if len(free):
+        list(calm.discover(served, number, Training(generator), barred=barred))
+    points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
+    counted = np.full(len(features), -1, np.int64)
+    new, counted[free] = take_up(registry, calm, points[free], learned[free], stage)
+    decision = count_images(registry, points, calm.softmax_temperature, stage, digests)
     return Discovery(
         new=new,
-        assigned=assignments(registry, gathered.pictures.keys, decision),
+        assigned=assignments(registry, gathered.pictures.keys, decision, digests),
         count=count,
         doubt="" if count is None else Knowledge.of(registry).doubt,
         points=points,
+        learned=learned,
+        digests=digests,
+        counted=counted,
         pictures=gathered.pictures,
         skipped=gathered.skipped,
         duplicates=len(gathered.duplicates),
+    )
+
+
+def _searched(registry: ClassRegistry, digests: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The places of images whose class nobody said, among which new classes are looked for.
+
+    Then pairs (P, 2) of a place among these and a row of Calm's memory, of a class that the image is not of.
+    """
+    said = registry.statements.of(digests)
+    checked = {i for i, statement in said.items() if statement.checked}
+    free = torch.tensor([i for i in range(len(digests)) if i not in checked], dtype=torch.long)
+    place = {i: new for new, i in enumerate(free.tolist())}
+    pairs = [(place[i], row) for i, row in barred_rows(registry, said).tolist() if i in place]
+    return free, torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
+
+
+def mean_points(calm: Calm, features: Tensor) -> Tensor:
+    """Images in the space, (N, d), each the mean of its views' unit features (N, V, D), as classes are learned."""
+    return calm.space(normalize(features, dim=-1).mean(1))
+
+
+def chosen_images(
+    state: State, features: Tensor, digests: np.ndarray, counted: Mapping[bytes, int] | None = None
+) -> Chosen:
+    """Images with these features (N, V, D) and digests (N, 16), of which a person speaks; `counted` as in `Chosen`."""
+    calm, registry = state.calm, state.registry
+    points = calm.space(unit_embeddings(features))
+    ids = [entry.id for entry in registry]
+    given = decide(registry, calm.softmax_temperature, points, digests).assigned.tolist()
+    names = as_bytes(digests)
+    return Chosen(
+        digests=names,
+        points=mean_points(calm, features).numpy(),
+        counted=np.array([(counted or {}).get(name, NOBODY) for name in names], np.int64),
+        given=[ids[one] if one >= 0 else None for one in given],
+        slack=float(calm.shortfall + 2 * calm.deviation),
     )

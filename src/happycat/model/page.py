@@ -19,7 +19,7 @@ from happycat.base.errors import HappycatError
 from happycat.base.version import __version__
 from happycat.images.pictures import Pictures
 from happycat.model import file as model_file
-from happycat.model.classes import assignments
+from happycat.model.classes import assignments, decide
 from happycat.model.estimator import Happycat
 from happycat.model.knowledge import Knowledge
 from happycat.model.results import Assignment
@@ -40,7 +40,8 @@ def review_page(model: Path, images: bool = True) -> Page:
 def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> Page:
     """The page of a discovery as the model `cat`, which is the last version of the file `model`, sees it."""
     points = torch.from_numpy(review.points)
-    rows = assignments(cat.registry_, review.keys, cat.rule().decide(points))
+    decision = decide(cat.registry_, cat.calm_.softmax_temperature, points, review.digests)
+    rows = assignments(cat.registry_, review.keys, decision, review.digests)
     classes = class_summaries(cat, rows, points, review.stage)
     versions = model_file.history(model)
     discovery = last_discovery(versions)

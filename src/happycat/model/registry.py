@@ -1,8 +1,8 @@
 """The class registry: all classes there have been, each with a permanent id, and what a person corrected.
 
-A class owns rows of the pool of prototypes. Corrections change the table of classes only, never a prototype. What was
+A class owns rows of the pool of prototypes. Corrections of classes change the table only, never a prototype. What was
 merged keeps its rows, its id and its name inside the class that took it in, so it can come back; what was dropped
-keeps its rows, so that what looks like it is not discovered again.
+keeps its rows, so that what looks like it is not discovered again. What was said of images is in `statements`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from happycat.model.counts import ImageCounts
 from happycat.model.entry import ClassEntry
 from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name
 from happycat.model.pool import Pool, SplitTree
+from happycat.model.statements import Statements
 
 __all__ = ["Active", "ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
 
@@ -42,6 +44,8 @@ class ClassRegistry:
     def __init__(self) -> None:
         self.entries: list[ClassEntry] = []
         self.pool = Pool()
+        self.statements = Statements()
+        self.apart: set[tuple[int, int]] = set()  # ids of classes that a person said are not the same
         self.counts: ImageCounts | None = None  # None: no batch of images was predicted with these classes
         self._numbering: Numbering | None = None
 
@@ -55,11 +59,16 @@ class ClassRegistry:
             "chunks": self.pool.num_chunks,
             "numbering": self._numbering and list(self._numbering),
             "counts": self.counts and self.counts.packed(),
+            "apart": sorted(self.apart),
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The pool, chunk by chunk."""
-        return self.pool.arrays()
+        """The pool, chunk by chunk, and what was said of images."""
+        return {**self.pool.arrays(), **(self.statements.arrays() if self.statements.ever else {})}
+
+    def new_arrays(self) -> dict[str, np.ndarray]:
+        """Those of the arrays that a correction may have made or changed."""
+        return {**self.pool.new_arrays(), **(self.statements.arrays() if self.statements.ever else {})}
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClassRegistry:
@@ -77,6 +86,8 @@ class ClassRegistry:
                 raise ValueError("too many ids")
             for i in range(len(registry.entries), metadata["next_id"]):
                 registry.entries.append(ClassEntry(id=i, name=None, stage=0, rows=(), dropped=True))
+            registry.statements = Statements.stored(arrays, len(registry.entries), len(registry.pool))
+            registry.apart = {(int(one), int(two)) for one, two in metadata.get("apart", [])}
             registry._check()
             if (counts := metadata.get("counts")) is not None:
                 registry.counts = ImageCounts.unpacked(counts, [entry.id for entry in registry])
@@ -88,6 +99,8 @@ class ClassRegistry:
         rows = [row for entry in self.entries for row in entry.rows]
         if len(set(rows)) < len(rows) or not all(0 <= row < len(self.pool) for row in rows):
             raise ValueError("rows that are not there, or of two classes")
+        if not all(0 <= number < len(self.entries) for pair in self.apart for number in pair):
+            raise ValueError("classes held apart that are not there")
         for entry in self.entries:
             met = {entry.id}
             while entry.merged_into is not None:
@@ -109,6 +122,11 @@ class ClassRegistry:
         while entry.merged_into is not None:
             entry = self.entries[entry.merged_into]
         return entry
+
+    def owned(self, entry: ClassEntry) -> list[int]:
+        """The rows of a class and of what was merged into it."""
+        parts = (other for other in self.entries if self.root(other).id == entry.id)
+        return [row for part in parts for row in part.rows]
 
     def learned_from(self, entry: ClassEntry) -> int:
         """How many images the class and what was merged into it had when they were found; of a half, it would have."""
@@ -191,17 +209,22 @@ class ClassRegistry:
 
     # Classes come
 
-    def add(self, name: Name | None, stage: int, tree: SplitTree) -> ClassEntry:
+    def add(self, name: Name | None, stage: int, tree: SplitTree, **flags: bool) -> ClassEntry:
         """A new class with the next id; a discovered one has no name yet."""
         if name is not None:
             name = self._free(checked_name(name), None)
-        entry = ClassEntry(id=len(self.entries), name=name, stage=stage, rows=(self.pool.add(tree, stage),))
+        entry = ClassEntry(id=len(self.entries), name=name, stage=stage, rows=(self.pool.add(tree, stage),), **flags)
         self.counts = None  # its images are not counted yet
         self.entries.append(entry)
-        if stage == 0 and name is not None:
+        if stage == 0 and name is not None and not flags:
             labelled = [one.name for one in self.entries if one.stage == 0 and one.name is not None]
             self._numbering = Numbering.of(labelled)
         return entry
+
+    def forget(self, entry: ClassEntry) -> None:
+        """Let a class be as if it had never been; its id is never given again."""
+        self.counts = self.counts and self.counts.without(entry.id)
+        self._change(entry, rows=(), dropped=True)
 
     # What a person says
 
@@ -216,11 +239,30 @@ class ClassRegistry:
         into, rest = self.find(first), [self.find(other) for other in others]
         if not rest or len({into.id, *(entry.id for entry in rest)}) <= len(rest):
             raise InputError("merging needs at least two different classes")
+        for one, two in combinations([into, *rest], 2):
+            if self.held_apart(one, two):
+                raise InputError(
+                    f"{self._called(one)} and {self._called(two)} are held apart: a person said that they are not the "
+                    "same; go back before that to merge them"
+                )
         number = 1 + max((entry.merge for entry in self.entries if entry.merge is not None), default=-1)
         for entry in rest:
             self._change(entry, merged_into=into.id, merge=number)
         self.counts = self.counts and self.counts.merged(into.id, [entry.id for entry in rest])
         return into
+
+    def hold_apart(self, one: int | str, two: int | str) -> None:
+        """Say that two classes are not the same: they are never merged."""
+        first, second = self.find(one), self.find(two)
+        if first.id == second.id:
+            raise InputError(f"{self._called(first)} cannot be held apart from itself; split it")
+        self.apart.add((min(first.id, second.id), max(first.id, second.id)))
+
+    def held_apart(self, one: ClassEntry, two: ClassEntry) -> bool:
+        """Whether a person said that the classes, or any that were merged into them, are not the same."""
+        ids = {self.root(one).id, self.root(two).id}
+        pairs = ({self.root(self.entries[number]).id for number in pair} for pair in self.apart)
+        return len(ids) == 2 and ids in pairs
 
     def split(self, which: int | str) -> tuple[ClassEntry, ...]:
         """Take a class apart: undo the last merge into it, or else make two of it; the class itself comes first.
@@ -246,6 +288,8 @@ class ClassRegistry:
 
     def _halved(self, entry: ClassEntry) -> tuple[ClassEntry, ...]:
         kept, gone = self._halves(entry)
+        if kept[0] not in entry.rows:
+            self.pool.hand_down(entry.rows[0])
         new = ClassEntry(id=len(self.entries), name=None, stage=entry.stage, rows=gone)
         self.entries.append(new)
         return self._change(entry, rows=kept), new

@@ -35,6 +35,9 @@ class Review:
 
     keys: tuple[str, ...]
     points: np.ndarray  # of float32: with fewer digits, an image could fall on the other side of a threshold
+    learned: np.ndarray  # (N, d) points that prototypes are made of: the means over views
+    counted: np.ndarray  # (N,) the row of the model's pool that counts each image in, or −1
+    digests: np.ndarray  # (N, 16) of the images' content, by which they are known again
     places: np.ndarray
     root: Path | None  # where the images lie; None if they are not files
     stage: int
@@ -53,6 +56,9 @@ class Review:
         return cls(
             keys=tuple(found.pictures.keys),
             points=points.numpy(),
+            learned=found.learned.cpu().float().numpy(),
+            counted=found.counted,
+            digests=found.digests,
             places=map_places(points),
             root=found.pictures.root.resolve() if isinstance(found.pictures, FilePictures) else None,
             stage=stage,
@@ -82,9 +88,13 @@ class Review:
         }
         arrays: dict[str, np.ndarray] = {
             "points": self.points,
+            "counted": self.counted,
+            "digests": self.digests,
             "places": self.places.astype(np.float32),
             "metadata": np.frombuffer(json.dumps(metadata).encode(), np.uint8),
         }
+        if not np.array_equal(self.learned, self.points):  # vectors have one view
+            arrays["learned"] = self.learned
         content = save(arrays)
         with replacing(folder / FILE) as temporary:
             temporary.write_bytes(content)
@@ -109,11 +119,16 @@ class Review:
             metadata = json.loads(arrays["metadata"].tobytes())
             if arrays["points"].dtype != np.float32:
                 raise ValueError(f"points of {arrays['points'].dtype}")
+            if not all(len(arrays[name]) == len(metadata["keys"]) for name in ("points", "counted", "digests")):
+                raise ValueError("arrays of different lengths")
         except (SafetensorError, KeyError, ValueError) as error:
             raise StorageError(f"{path} cannot be used ({error}); it is of another version of happycat") from error
         return cls(
             keys=tuple(metadata["keys"]),
-            points=arrays["points"].copy(),  # torch wants one that may be written to
+            points=(points := arrays["points"].copy()),  # torch wants one that may be written to
+            learned=arrays["learned"].copy() if "learned" in arrays else points,
+            counted=arrays["counted"],
+            digests=arrays["digests"],
             places=arrays["places"],
             root=None if metadata["root"] is None else Path(metadata["root"]),
             stage=metadata["stage"],
@@ -136,8 +151,8 @@ def last_review(model: Path) -> Review:
     return Review.read(folder, discovery["review"])
 
 
-def points_of_stage(model: Path, stage: int | None) -> np.ndarray | None:
-    """The points (N, d) of the images that a model discovered in that stage, if its last review is there and of it.
+def review_of_stage(model: Path, stage: int | None) -> Review | None:
+    """The review of the images that a model discovered in that stage, if its last review is there and of it.
 
     The folder belongs to the person: that it is gone is no error.
     """
@@ -145,7 +160,7 @@ def points_of_stage(model: Path, stage: int | None) -> np.ndarray | None:
         review = last_review(model)
     except HappycatError:
         return None
-    return review.points if review.stage == stage else None
+    return review if review.stage == stage else None
 
 
 def last_discovery(versions: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

@@ -25,18 +25,22 @@ ROUNDS = 20  # of k-means
 BLOCK = 256  # classes whose halves' cosines are held at a time
 
 
-def split_trees(rule: PredictionRule, points: Tensor, members: Sequence[Tensor], first: int) -> list[SplitTree]:
+def split_trees(
+    rule: PredictionRule, points: Tensor, members: Sequence[Tensor], first: int, learned: Tensor | None = None
+) -> list[SplitTree]:
     """The tree of each class whose one prototype is row `first` + i of the rule.
 
-    `points` (N, d) are all images of the stage, `members[i]` the places of those of the class. The rejection threshold
-    of a half is that of its own images, if that is lower than that of the class.
+    `points` (N, d) are all images of the stage, `members[i]` the places of those of the class; `learned` (N, d) are the
+    points that prototypes are made of, if they are others. The rejection threshold of a half is that of its own images,
+    if that is lower than that of the class.
     """
     if not members:
         return []
+    learned = points if learned is None else learned
     trees = []
     for row, places in enumerate(members, first):
-        tree = _Tree(points)
-        tree.add(rule.prototypes[row], float(rule.thresholds[row]))
+        tree, prototype = _Tree(points, learned), rule.prototypes[row]
+        tree.add(prototype, float(rule.thresholds[row]), len(places), float((learned[places] @ prototype).sum()))
         tree.grow(0, places, LEVELS)
         trees.append(tree)
     return _Competition(rule, points, first).counted(trees)
@@ -47,13 +51,18 @@ class _Tree:
     """Directions with their rejection thresholds; a node has two children or none (−1), the larger half first."""
 
     points: Tensor
+    learned: Tensor
     vectors: list[Tensor] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # images in the sum whose direction a vector is
+    lengths: list[float] = field(default_factory=list)  # of that sum
     children: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, vector: Tensor, threshold: float) -> int:
+    def add(self, vector: Tensor, threshold: float, size: int, length: float) -> int:
         self.vectors.append(vector)
         self.thresholds.append(threshold)
+        self.sizes.append(size)
+        self.lengths.append(max(0.0, length))
         self.children.append((-1, -1))
         return len(self.vectors) - 1
 
@@ -71,8 +80,10 @@ class _Tree:
         for i in (0, 1) if sizes[0] >= sizes[1] else (1, 0):
             cosines = own[half == i] @ vectors[i]
             own_threshold = float(cosines.mean()) - 2 * deviation(cosines)
-            child = self.add(vectors[i], min(self.thresholds[0], own_threshold))
-            halves.append((child, places[half == i]))
+            some = places[half == i]
+            length = float((self.learned[some] @ vectors[i]).sum())
+            child = self.add(vectors[i], min(self.thresholds[0], own_threshold), len(some), length)
+            halves.append((child, some))
         self.children[node] = halves[0][0], halves[1][0]
         for child, some in halves:
             self.grow(child, some, levels - 1)
@@ -160,4 +171,5 @@ class _Competition:
             rejected = torch.where(best > cosine, best < thresholds[nodes][place], rejects)
             won = (self._score(best) > score) & ~rejected
             counts[nodes[:2]] = place[won].bincount(minlength=len(nodes))[:2]
-        return SplitTree(vectors.numpy(), counts, thresholds.numpy(), np.array(tree.children, np.int64))
+        children, sizes, lengths = np.array(tree.children, np.int64), np.array(tree.sizes), np.array(tree.lengths)
+        return SplitTree(vectors.numpy(), counts, thresholds.numpy(), children, sizes, lengths)

@@ -65,7 +65,7 @@ class _Classes:
 
     def summary(self, place: int) -> ClassSummary:
         entry, members = self.entries[place], self.members[place]
-        kind: Kind = "new" if self._just_found(entry) else "found" if entry.stage else "labelled"
+        kind: Kind = "new" if self._just_found(entry) else "labelled" if entry.labelled else "found"
         confidence = float(np.mean([self.assigned[i].probability for i in members])) if members else None
         return self.class_summary(
             entry,

@@ -135,9 +135,12 @@ class Calm(Method):
         self._set("duplicate_cosine", duplicate_cosine(points, labels))
         self.memory.measure_radius(self.space(features[:, 0]), labels)
 
-    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
+    def discover(
+        self, unlabelled: Unlabelled, num_new: int, training: Training, barred: Tensor | None = None
+    ) -> Iterator[Epoch]:
+        """One stage; `barred` (P, 2) are pairs of an image and an old class that it is not of."""
         points = self.points(unlabelled)
-        mixture = self._search(points).best(num_new, float(self.temperature))
+        mixture = self._search(points, barred).best(num_new, float(self.temperature))
         self._take(points, mixture.centres, mixture.counts.round().long())
         yield from ()
 
@@ -156,27 +159,34 @@ class Calm(Method):
         generator: torch.Generator,
         most: int | None = None,
         advance: Advance = nobody,
+        barred: Tensor | None = None,
     ) -> Count:
         """How many new classes there are among the images: from 0 on, to `most` if that is given.
 
         `advance` is told of each component that was tried, and how many can be; all of it when the rest need not be.
+        `barred` is as in `discover`.
         """
         most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search, model = self._search(self.points(unlabelled)), self.number_model
+        search, model = self._search(self.points(unlabelled), barred), self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
 
-    def _search(self, points: Tensor) -> Search:
+    def _search(self, points: Tensor, barred: Tensor | None = None) -> Search:
         """The search among the images at these points; of copies of an image, one counts."""
         old = self.memory.prototypes
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))
         familiar = cosine >= (self.usual_cosines - self.shortfall)[row]
-        return Search(points[kept], old, familiar[kept])
+        if barred is None or not len(barred):
+            return Search(points[kept], old, familiar[kept])
+        kept[barred[:, 0]] = True  # what was said of an image counts, be it a copy or not
+        familiar[barred[:, 0]] = False
+        place = kept.cumsum(0) - 1
+        return Search(points[kept], old, familiar[kept], torch.stack([place[barred[:, 0]], barred[:, 1]], 1))
 
     @property
     def number_model(self) -> NumberModel:

@@ -43,13 +43,18 @@ class Search:
     """Finds new components of a mixture beside the old ones (K_old, d) in unit points (N, d).
 
     Where there are very many images, those that are `familiar` (N,), explained by an old component as well as images of
-    known classes are, are not looked at for new ones, only counted in.
+    known classes are, are not looked at for new ones, only counted in. `barred` (P, 2) are pairs of a point and an old
+    component that does not explain it, however near it is.
     """
 
-    def __init__(self, points: Tensor, old: Tensor, familiar: Tensor | None = None):
+    def __init__(self, points: Tensor, old: Tensor, familiar: Tensor | None = None, barred: Tensor | None = None):
         self.points, self.old = points, old
+        self.barred = torch.zeros(0, 2, dtype=torch.long) if barred is None else barred
         self.groups = find_groups(points, torch.zeros(len(points), dtype=torch.bool) if familiar is None else familiar)
         self.to_old = nearest(points, old).value
+        if len(self.barred):
+            some, cosines = self._bounded()
+            self.to_old[some] = cosines.amax(1).clamp_min(-1)
 
     def best(self, num_new: int, temperature: float) -> Mixture:
         """The likeliest mixture found with `num_new` components besides the old ones.
@@ -107,7 +112,18 @@ class Search:
     def _old_density(self, temperature: float) -> Tensor:
         """What the old components contribute to the density of each point, log Σ_k exp(x·c_k/τ), (N,)."""
         pieces = (((some @ self.old.T / temperature).logsumexp(1),) for some in chunks(self.points, len(self.old)))
-        return joined(pieces, len(self.points))[0]
+        density = joined(pieces, len(self.points))[0]
+        if len(self.barred):
+            some, cosines = self._bounded()
+            density[some] = (cosines.clamp_min(-1e4) / temperature).logsumexp(1)
+        return density
+
+    def _bounded(self) -> tuple[Tensor, Tensor]:
+        """The points that some old component is barred from, and their cosines (n, K_old), −∞ with those."""
+        some, place = self.barred[:, 0].unique(return_inverse=True)
+        cosines = self.points[some] @ self.old.T
+        cosines[place, self.barred[:, 1]] = -torch.inf
+        return some, cosines
 
     def _shares(self, counts: Tensor) -> tuple[float, float]:
         """The share of each old component and each new one, for so many images of the new; a prior of one image."""

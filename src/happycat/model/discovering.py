@@ -1,0 +1,167 @@
+"""Discovery in a model file: new classes among the images of an inbox, as the next version or as a proposal.
+
+The results lie in a folder: a page, where each image went, and the review, with which the discovery is looked at and
+corrected. A proposal is a copy of the model with one version more, in that folder; the model itself stays as it is
+until the proposal, or some of its classes, are accepted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from happycat.base.disk import replacing, storage_errors
+from happycat.base.errors import HappycatError, InputError
+from happycat.base.progress import SILENT, Progress
+from happycat.model import file as model_file
+from happycat.model.corrections import Corrected, Correction
+from happycat.model.entry import ClassEntry
+from happycat.model.estimator import Happycat
+from happycat.model.file import Part
+from happycat.model.page import page_of, write_assignments
+from happycat.model.results import Discovery
+from happycat.model.review import FILE, Review
+from happycat.report.html import write_page
+
+PROPOSAL = "proposal.cat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoveryRecord:
+    """A discovery in a model file: what was found, the model after it, its version, and where the results lie.
+
+    `seen` are earlier discoveries with the same images: a version's number, and how many of the images it had.
+    """
+
+    found: Discovery
+    cat: Happycat
+    version: int
+    folder: Path
+    seen: tuple[tuple[int, int], ...] = ()
+
+
+def discover_inbox(
+    model: Path,
+    inbox: Path | Sequence[Path],
+    num_new: int | str = "auto",
+    folder: Path | None = None,
+    progress: Progress = SILENT,
+    *,
+    propose: bool = False,
+    images: bool = True,
+    caching: Callable[[Path], AbstractContextManager[Path | None]] = lambda model: nullcontext(None),
+    wait: bool = False,
+    **backbone: Any,
+) -> DiscoveryRecord:
+    """Find new classes in an inbox; the model learns them as its next version, or it is a proposal.
+
+    `images` says whether the page has small pictures, `caching` opens the folder in which embeddings are kept as they
+    are finished; `backbone` are parameters of the estimator, such as `weights`. The results go to `folder`,
+    MODEL-VERSION beside the model if it is not given.
+    """
+    with model_file.locked(model, wait), caching(model) as cache_dir:
+        tag = model_file.read(model).tag
+        folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
+        cat = Happycat.load(model, **backbone).set_params(progress=progress, cache_dir=cache_dir)
+        found = cat.discover(inbox, num_new)
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        progress.step("drawing the page")
+        seen = _seen(model, found)
+        write_assignments(folder / "assignments.csv", found.assigned)
+        review = Review.of(found, cat.stage_)
+        more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
+        target = _copy(model, folder) if propose else model
+        number = cat.append(target, f"discover {_in_words(inbox)}", {**more, "images": len(found.assigned)})
+        try:
+            write_page(page_of(cat, review, target, images), folder / "page.html")
+        except HappycatError as error:
+            advice = f"version {number} of {target} is written; `happycat report {target}` draws its page"
+            raise type(error)(f"{error}; {advice}") from error
+        progress.close()
+    return DiscoveryRecord(found=found, cat=cat, version=number, folder=folder, seen=seen)
+
+
+def accept(
+    model: Path, folder: Path, only: Sequence[int | str] | None = None, wait: bool = False
+) -> Corrected[list[ClassEntry]]:
+    """Take up a proposal, or some of its new classes only; what is not taken is as if it had never been found.
+
+    The model must be as it was when the proposal was made.
+    """
+    proposal = folder / PROPOSAL
+    if not proposal.is_file():
+        raise InputError(f"there is no proposal in {folder}; `happycat discover --propose` makes one")
+    with model_file.locked(model, wait):
+        proposed = model_file.read(proposal)
+        tag, described = model_file.read(model).tag, model_file.history(proposal)[-1]
+        if model_file.tag_before(proposal) != tag:
+            raise InputError(
+                f"{model} was changed since the proposal in {folder} was made (it is at version {tag.number}); "
+                "discover the images again"
+            )
+        review = Review.read(folder, described["review"])
+        correction = Correction(model, proposed, review)
+        registry = correction.registry
+        new = [entry for entry in registry if entry.stage == review.stage]
+        wanted = {entry.id for entry in new} if only is None else {registry.find(which).id for which in only}
+        if strange := wanted - {entry.id for entry in new}:
+            raise InputError(f"class {min(strange)} is not a new one of the proposal; it is known already")
+        for entry in new:
+            if entry.id not in wanted:
+                registry.forget(entry)
+        correction.count_again()
+        what = described["what"] + ("" if only is None else f", {len(wanted)} of {len(new)} new classes")
+        more = {key: described[key] for key in ("found", "results", "review", "images")}
+        more["results"] = str(folder.resolve())
+        arrays = {**dict(proposed.arrays), **registry.new_arrays()}
+        version = Part({**proposed.metadata, **registry.metadata()}, arrays)
+        number = model_file.append(model, version, tag, what, more).number
+    with storage_errors(proposal):
+        proposal.unlink(missing_ok=True)
+    return Corrected(result=[entry for entry in registry if entry.id in wanted], registry=registry, version=number)
+
+
+def _in_words(inbox: Path | Sequence[Path]) -> str:
+    return str(inbox) if isinstance(inbox, str | Path) else f"{len(inbox)} files"
+
+
+def _copy(model: Path, folder: Path) -> Path:
+    """A copy of the model in the folder, to which a version can be added."""
+    target = folder / PROPOSAL
+    with replacing(target) as temporary:
+        shutil.copyfile(model, temporary)
+    return target
+
+
+def _seen(model: Path, found: Discovery) -> tuple[tuple[int, int], ...]:
+    """Earlier discoveries that had some of the same images, and how many; those whose folders are gone are unknown."""
+    now = {digest.tobytes() for digest in found.digests}
+    seen = []
+    for version in model_file.history(model):
+        if not version.get("review") or not (Path(version["results"]) / FILE).exists():
+            continue
+        try:
+            before = Review.read(Path(version["results"]), version["review"])
+        except HappycatError:  # the folder is the person's
+            continue
+        same = sum(digest.tobytes() in now for digest in before.digests)
+        if same:
+            seen.append((version["number"], same))
+    return tuple(seen)
+
+
+def _summary(found: Discovery) -> dict[str, Any]:
+    """What a version of the model remembers of the discovery that made it."""
+    return {
+        "images": len(found.assigned),
+        "new": found.new,
+        "unsure": found.unsure,
+        "count": found.count._asdict() if found.count else None,
+        "skipped": len(found.skipped),
+        "duplicates": found.duplicates,
+    }
