@@ -42,7 +42,8 @@ def app(
     backbone: dict[str, Any] = {"weights": weights, "precision": precision, "device": device, "workers": workers}
 
     def discover(inbox: Path, number: int | str, progress: Progress) -> Any:
-        return discover_inbox(model, inbox, number, progress=progress, caching=keeping, **backbone)
+        with model_file.locked(model), keeping(model) as cache:
+            return discover_inbox(model, inbox, number, progress=progress, cache_dir=cache, **backbone)
 
     try:
         serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)

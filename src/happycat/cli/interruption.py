@@ -38,15 +38,10 @@ def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
         raise NoSpaceError(f"{error}; {advised()}") from error
 
 
-def cache_of(model: Path) -> Path:
-    """Where embeddings are kept until a command that makes or changes the model is done."""
-    return model.with_name(f"{model.name}.cache")
-
-
 @contextmanager
 def keeping(model: Path) -> Iterator[Path]:
     """The folder MODEL.cache for embeddings, should the command be interrupted; it goes when the work is done."""
-    cache = cache_of(model)
+    cache = model.with_name(f"{model.name}.cache")
     tag = cache / TAG
     if cache.exists() and not tag.is_file():
         raise InputError(f"{cache} is in the way: embeddings are kept there meanwhile; rename it, or the model")

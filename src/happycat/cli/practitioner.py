@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
-from happycat.cli.interruption import cache_of, interruptible, keeping, kept_so_far
+from happycat.cli.interruption import interruptible, keeping, kept_so_far
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
@@ -106,30 +106,33 @@ def discover(
     num_new = new_classes(new)
     check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
-    model_file.history(model)  # refuses what is no model
+    with advising_to_wait(), model_file.locked(model, wait):
+        model_file.history(model)  # refuses what is no model
+        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+        _discover(model, inbox, num_new, folder, propose, images, backbone)
+
+
+def _discover(
+    model: Path,
+    inbox: Path,
+    num_new: int | str,
+    folder: Path | None,
+    propose: bool,
+    images: bool,
+    backbone: dict[str, Any],
+) -> None:
+    """Find new classes, and say what was found."""
     from happycat.cli.output import found_sentence, found_table
     from happycat.model.discovering import discover_inbox
 
     progress = Display()
     with (
-        advising_to_wait(),
-        interruptible(lambda: f"{kept_so_far(progress, cache_of(model))}; {model} is as it was"),
+        keeping(model) as cache,
+        interruptible(lambda: f"{kept_so_far(progress, cache)}; {model} is as it was"),
         progress,
     ):
         done = discover_inbox(
-            model,
-            inbox,
-            num_new,
-            folder,
-            progress,
-            propose=propose,
-            images=images,
-            caching=keeping,
-            wait=wait,
-            weights=weights,
-            precision=precision,
-            device=device,
-            workers=workers,
+            model, inbox, num_new, folder, progress, propose=propose, images=images, cache_dir=cache, **backbone
         )
     found, folder = done.found, done.folder
     _print_left_out(folder, found.skipped, found.duplicates)

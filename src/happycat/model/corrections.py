@@ -90,15 +90,15 @@ class Correction:
 
     def count_again(self) -> None:
         """Count the images of the last discovery by the classes that they are given now, if they are there."""
+        review = self._review or review_of_stage(self.path, self.file.metadata.get("stage"))
+        if review is None or review.stage != self.stage:
+            return
         import torch
 
         from happycat.model.classes import count_images
 
-        review = self._review or review_of_stage(self.path, self.file.metadata.get("stage"))
-        if review is not None and review.stage == self.stage:
-            temperature = torch.from_numpy(self.file.arrays["softmax_temperature"])
-            points = torch.from_numpy(review.points)
-            count_images(self.registry, points, temperature, self.stage, review.digests)
+        temperature = torch.from_numpy(self.file.arrays["softmax_temperature"])
+        count_images(self.registry, torch.from_numpy(review.points), temperature, self.stage, review.digests)
 
 
 def correct(

@@ -8,8 +8,7 @@ until the proposal, or some of its classes, are accepted.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,36 +52,34 @@ def discover_inbox(
     *,
     propose: bool = False,
     images: bool = True,
-    caching: Callable[[Path], AbstractContextManager[Path | None]] = lambda model: nullcontext(None),
-    wait: bool = False,
+    cache_dir: Path | None = None,
     **backbone: Any,
 ) -> DiscoveryRecord:
     """Find new classes in an inbox; the model learns them as its next version, or it is a proposal.
 
-    `images` says whether the page has small pictures, `caching` opens the folder in which embeddings are kept as they
-    are finished; `backbone` are parameters of the estimator, such as `weights`. The results go to `folder`,
-    MODEL-VERSION beside the model if it is not given.
+    `images` says whether the page has small pictures; `cache_dir` and `backbone` are parameters of the estimator, such
+    as `weights`. The results go to `folder`, MODEL-VERSION beside the model if it is not given. Hold
+    `happycat.model.file.locked` meanwhile.
     """
-    with model_file.locked(model, wait), caching(model) as cache_dir:
-        tag = model_file.read(model).tag
-        folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
-        cat = Happycat.load(model, **backbone).set_params(progress=progress, cache_dir=cache_dir)
-        found = cat.discover(inbox, num_new)
-        with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        progress.step("drawing the page")
-        seen = _seen(model, found)
-        write_assignments(folder / "assignments.csv", found.assigned)
-        review = Review.of(found, cat.stage_)
-        more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
-        target = _copy(model, folder) if propose else model
-        number = cat.append(target, f"discover {_in_words(inbox)}", {**more, "images": len(found.assigned)})
-        try:
-            write_page(page_of(cat, review, target, images), folder / "page.html")
-        except HappycatError as error:
-            advice = f"version {number} of {target} is written; `happycat report {target}` draws its page"
-            raise type(error)(f"{error}; {advice}") from error
-        progress.close()
+    tag = model_file.read(model).tag
+    folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
+    cat = Happycat.load(model, **backbone).set_params(progress=progress, cache_dir=cache_dir)
+    found = cat.discover(inbox, num_new)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    progress.step("drawing the page")
+    seen = _seen(model, found)
+    write_assignments(folder / "assignments.csv", found.assigned)
+    review = Review.of(found, cat.stage_)
+    more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
+    target = _copy(model, folder) if propose else model
+    number = cat.append(target, f"discover {_in_words(inbox)}", {**more, "images": len(found.assigned)})
+    try:
+        write_page(page_of(cat, review, target, images), folder / "page.html")
+    except HappycatError as error:
+        advice = f"version {number} of {target} is written; `happycat report {target}` draws its page"
+        raise type(error)(f"{error}; {advice}") from error
+    progress.close()
     return DiscoveryRecord(found=found, cat=cat, version=number, folder=folder, seen=seen)
 
 
