@@ -256,6 +256,22 @@ def test_classes_that_are_alike_are_suggested_until_a_person_says_no(visit, monk
     assert {one["id"]: one["alike"] for one in state["classes"]}[6][0] != other
 
 
+def test_the_separation_of_a_class_is_computed_when_asked_for_and_kept(visit):
+    def shown():
+        return {one["id"]: one["separation"] for one in visit.state()["classes"]}
+
+    wanted = {one.id: one.separation for one in visit.editor.summaries()}
+    assert shown()[6] is None
+    assert visit.get("api/separation/6").json() == pytest.approx(wanted[6])
+    visit.do("name", which=7, name="fox")
+    assert (shown()[6], shown()[7]) == (pytest.approx(wanted[6]), None)
+    visit.do("confirm", images=members(visit.state(), 6)[:2])
+    assert shown()[6] is not None
+    visit.do("reject", images=members(visit.state(), 6)[:1])
+    assert shown()[6] is None
+    assert visit.get("api/separation/99").status_code == 400
+
+
 def test_looking(visit):
     own = members(visit.state(), 6)
     found = visit.get(f"api/candidates/{own[0]}").json()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from happycat.app.discovery import DiscoveryJob
 from happycat.app.state import images_of, review_id, state_of, version_tag
+from happycat.app.summaries import Summaries
 from happycat.app.verbs import VERBS
 from happycat.base.errors import InputError, InUseError
 
@@ -27,6 +28,7 @@ class Desk:
     def __init__(self, editor: Editor):
         self.editor = editor
         self.job = DiscoveryJob()
+        self.summaries = Summaries()
         self._lock = threading.Lock()
         self._state: dict[str, Any] | None = None
         self._asked: dict[str, Any] = {}  # questions that were given out
@@ -42,7 +44,7 @@ class Desk:
 
     def _fresh(self) -> dict[str, Any]:
         if self.editor.refresh() or self._state is None or self._state["tag"] != version_tag(self.editor):
-            self._state = state_of(self.editor)
+            self._state = state_of(self.editor, self.summaries)
         return self._state
 
     def pulse(self) -> dict[str, Any]:
@@ -93,9 +95,12 @@ class Desk:
             return [int(i) for i in self.editor.ranked(which, RANKED)]
 
     def questions(self) -> list[dict[str, Any]]:
-        """Questions to the person, those that would change most first."""
-        with self._lock:
-            asked = self.editor.questions(QUESTIONS)
+        """Questions to the person, those that would change most first.
+
+        They may take seconds, and are made without the lock: an action gives the editor a new model, not another state
+        to the one that is being looked at.
+        """
+        asked = self.editor.questions(QUESTIONS)
         self._asked = {f"{one.kind} {one.classes} {one.images}": one for one in asked}
         return [
             {"key": key, "kind": one.kind, "classes": list(one.classes), "images": list(one.images), "text": one.text}

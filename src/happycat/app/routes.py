@@ -48,6 +48,7 @@ def make_app(desk: Desk, discoveries: Discoveries, token: str, port: int) -> Gua
             Route("/api/images/{review}", routes.images),
             Route("/api/candidates/{image:int}", routes.candidates),
             Route("/api/ranked/{which:int}", routes.ranked),
+            Route("/api/separation/{which:int}", routes.separation),
             Route("/api/questions", routes.questions),
             Route("/api/number", routes.number),
             Route("/api/do/{verb}", routes.act, methods=["POST"]),
@@ -127,6 +128,9 @@ class _Routes:
 
     def ranked(self, request: Request) -> Response:
         return Answer(self.desk.ranked(request.path_params["which"]))
+
+    def separation(self, request: Request) -> Response:
+        return Answer(self.desk.summaries.separation(request.path_params["which"]))
 
     def questions(self, request: Request) -> Response:
         return Answer(self.desk.questions())

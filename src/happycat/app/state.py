@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from happycat.app.summaries import Summaries
 from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 
 if TYPE_CHECKING:
@@ -32,9 +33,10 @@ def version_tag(editor: Editor) -> str:
     return f"{editor.version}-{zlib.crc32(content.encode()):08x}"
 
 
-def state_of(editor: Editor) -> dict[str, Any]:
+def state_of(editor: Editor, summaries: Summaries) -> dict[str, Any]:
     """What changes with each version; images column by column."""
-    rows, classes = (editor.assigned(), editor.summaries()) if editor.review else ([], [])
+    rows = editor.assigned() if editor.review else []
+    classes = summaries.of(editor, rows) if editor.review else []
     numbers = [one["number"] for one in editor.history]
     return {
         "tag": version_tag(editor),

@@ -1,5 +1,6 @@
 /* The first screen: a card for each class, new ones first; names, suggestions, galleries. */
 
+import { get } from "./api.js";
 import { confirmed } from "./dialogs.js";
 import { find, findAll, make, percent, thousands } from "./dom.js";
 
@@ -15,7 +16,9 @@ function button(words, act, kind = "", label = null) {
 export function makeCards(app) {
   const { store } = app;
   const cards = new Map(); // class → {element, content}
+  const separations = new Map(); // class → what it was last, until it is known again
   let order = [];
+  let asking = null; // the version whose separations are asked for
 
   const gallery = (images, label, captions) => {
     const box = make("div", { class: "gallery", "data-pick": "", role: "listbox", "aria-multiselectable": true });
@@ -111,7 +114,8 @@ export function makeCards(app) {
 
   function card(one) {
     const { separation, confidence } = store.state.words;
-    const meters = [meter("Separation", one.separation, separation), meter("Confidence", one.confidence, confidence)];
+    const known = one.separation ?? separations.get(one.id) ?? null;
+    const meters = [meter("Separation", known, separation), meter("Confidence", one.confidence, confidence)];
     const facts = make("div", { class: "facts" }, make("dl", {}, ...meters), ...nearest(one));
     const pictures = make("div", { class: "pictures", "data-area": "" });
     if (one.typical.length) {
@@ -136,7 +140,7 @@ export function makeCards(app) {
     return classes.map((one) => {
       const said = store.album.members.get(one.id).map((i) => store.state.said[i]);
       const samples = one.nearest.map(([id]) => store.album.best(id));
-      const content = JSON.stringify([one, said, samples, store.images.id]);
+      const content = JSON.stringify([{ ...one, separation: 0 }, said, samples, store.images.id]);
       const before = cards.get(one.id);
       if (before?.content === content) return before.element;
       const element = build(one);
@@ -198,6 +202,23 @@ export function makeCards(app) {
     find(".shares").replaceChildren(...Object.entries(count).filter(([, number]) => number).map(share));
   }
 
+  /** Ask for the separations that are not known yet, one after another. */
+  async function separate() {
+    const { tag } = store.state;
+    if (asking === tag) return;
+    asking = tag;
+    for (const id of [...order]) {
+      const one = store.find(id);
+      if (asking !== tag || store.state.tag !== tag) return;
+      if (one.separation !== null || one.images < 2) continue;
+      one.separation = await get(`api/separation/${id}`).catch(() => null);
+      if (one.separation === null) continue;
+      separations.set(id, one.separation);
+      const old = cards.get(id) && find(".meter", cards.get(id).element);
+      old?.replaceWith(meter("Separation", one.separation, store.state.words.separation));
+    }
+  }
+
   function refresh() {
     const { classes, sentence, model, review } = store.state;
     find("#model").textContent = model;
@@ -223,6 +244,7 @@ export function makeCards(app) {
     find("#names").replaceChildren(...store.living.filter((one) => one.name).map((one) => make("option", { value: one.name })));
     app.selection.show();
     filter();
+    separate();
   }
 
   find("#card-filter").oninput = filter;

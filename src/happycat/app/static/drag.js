@@ -63,7 +63,8 @@ export function followDrags(app, drop) {
   function follow() {
     drag.ghost.style.transform = `translate(${drag.x + 14}px, ${drag.y + 10}px)`;
     const target = document.elementFromPoint(drag.x, drag.y)?.closest("[data-drop]") ?? null;
-    const own = drag.load.cls !== undefined && target?.dataset.drop === String(drag.load.cls);
+    const from = drag.load.images?.map((i) => store.state.cls[i]) ?? [drag.load.cls];
+    const own = target !== null && from.every((cls) => String(cls) === target.dataset.drop);
     drag.target?.classList.remove("target");
     drag.target = own ? null : target;
     drag.target?.classList.add("target");

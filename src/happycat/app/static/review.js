@@ -1,6 +1,6 @@
 /* Review with single keys: class by class, most doubtful first; then the unsure images; then questions. */
 
-import { find, findAll, make, thousands } from "./dom.js";
+import { find, findAll, make, percent, thousands } from "./dom.js";
 import { approve, grow } from "./review_class.js";
 import { questions, unsure } from "./review_ask.js";
 
@@ -92,11 +92,13 @@ export function makeReview(app) {
     return make("div", { class: "row review-keys" }, ...made);
   }
 
+  const chance = (i) => percent(store.state.probability[i]);
+
   /** Pictures that are marked until they are unmarked; the present one has a frame. */
-  function grid(images, off, at, toggle) {
+  function grid(images, off, at, toggle, caption = chance) {
     const gallery = make("div", { class: "gallery review-grid", role: "listbox", "aria-multiselectable": true });
     gallery.setAttribute("aria-label", "Images to check");
-    app.fill(gallery, images, (i) => `${Math.round(100 * store.state.probability[i])}%`);
+    app.fill(gallery, images, caption);
     findAll(".thumb", gallery).forEach((thumb, n) => {
       thumb.setAttribute("aria-selected", !off.has(images[n]));
       thumb.classList.toggle("present", n === at);

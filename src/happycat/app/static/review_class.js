@@ -151,7 +151,8 @@ export function grow(review, id) {
       const pages = Math.ceil(ranked.length / PAGE);
       const yes = thousands(Math.min((at + 1) * PAGE, ranked.length) - left.size - marks.off.size);
       const note = `Page ${at + 1} of ${pages} of candidates, likeliest first. Yes adds the ${yes} images up to here.`;
-      const grid = review.grid(page(), marks.off, marks.at(), (n) => (marks.toggle(n), review.go(step)));
+      const toggle = (n) => (marks.toggle(n), review.go(step));
+      const grid = review.grid(page(), marks.off, marks.at(), toggle, (i) => store.album.name(i));
       return [review.head(title, note), grid, review.buttons(keys)];
     },
     async key(key) {
