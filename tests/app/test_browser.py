@@ -277,11 +277,28 @@ def test_review_by_keys_alone(person):
     person.press("fox", Keys.ENTER)
     person.until(lambda: "fox" in person.one("#review h2").text)
     person.press("g")
-    person.until(lambda: "Are all of these fox?" in person.one("#review h2").text.replace("\n", ""))
+    person.until(lambda: "Are all of these fox?" in person.one("#review h2").get_attribute("textContent"))
     person.press("n")
     person.until(lambda: "to check" in person.one("#review .note").text)
     person.press("A")
     person.until(lambda: sum(row.said == "confirmed" for row in person.app.editor.assigned()) == len(shown))
+
+
+def test_a_class_grows_by_bisecting_its_candidates(person):
+    person.open("#review")
+    person.until(lambda: person.shown(".review-grid .thumb"))
+    number = person.app.editor.assigned()[int(person.one(".review-grid .thumb").get_attribute("data-dot"))].id
+    ranked = person.app.editor.ranked(number)
+    assert 24 < len(ranked) <= 48  # two pages
+    person.press("g")
+    person.until(lambda: "Page 1 of 2" in person.one("#review .note").text)
+    person.press("x", "y")
+    person.until(lambda: "Page 2 of 2" in person.one("#review .note").text)
+    person.press("n")
+    person.until(lambda: person.app.editor.version == 3)
+    rows = person.app.editor.assigned()
+    assert [i for i, row in enumerate(rows) if row.said == "confirmed"] == sorted(ranked[1:24])
+    assert all(rows[i].id == number for i in ranked[1:24])
 
 
 def test_review_goes_on_with_unsure_images_and_questions(person):

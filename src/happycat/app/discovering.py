@@ -11,7 +11,8 @@ from happycat.app.inbox import Inbox
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 
-Discover = Callable[[Path, "int | str", Progress], Any]  # inbox, number of new classes or "auto", progress
+# Inbox, number of new classes or "auto", progress; may return a sentence for the person
+Discover = Callable[[Path, int | str, Progress], str | None]
 
 
 class Discoveries:

@@ -54,8 +54,8 @@ class DiscoveryJob:
     def running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self, work: Callable[[Progress], object]) -> None:
-        """Begin the work, which gets a progress, in a thread."""
+    def start(self, work: Callable[[Progress], str | None]) -> None:
+        """Begin the work in a thread; it gets a progress and may return a sentence for the person."""
         if self.running:
             raise InUseError("a discovery is under way already; wait until it is done, or cancel it")
         self._watched, self._end, self._error = Watched(), "", ""
@@ -63,9 +63,9 @@ class DiscoveryJob:
         self._thread = threading.Thread(target=self._run, args=(work,), name="discovery", daemon=True)
         self._thread.start()
 
-    def _run(self, work: Callable[[Progress], object]) -> None:
+    def _run(self, work: Callable[[Progress], str | None]) -> None:
         try:
-            work(self._watched)
+            self._watched.said = work(self._watched) or ""
             end, error = "done", ""
         except Cancelled:
             end, error = "cancelled", ""

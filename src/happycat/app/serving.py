@@ -1,4 +1,4 @@
-"""Serving the app on this computer only: lock, address, browser, and the end with Ctrl-C."""
+"""Serving the app on this computer only: address, browser, and the end with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from happycat.app.desk import Desk
 from happycat.app.discovering import Discover, Discoveries
 from happycat.app.guard import new_token
 from happycat.app.routes import make_app
-from happycat.base.disk import locked
 from happycat.base.errors import InputError
 from happycat.model.editor import Editor
 
@@ -44,7 +43,7 @@ def serve(
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the app of a model until Ctrl-C; `ready` gets its address when it listens."""
-    with locked(model.with_name(f".{model.name}.app.lock"), f"the app of {model}", wait=False), listening(port) as own:
+    with listening(port) as own:
         desk = Desk(Editor(model))
         discoveries, token, port = Discoveries(desk, discover), new_token(), own.getsockname()[1]
         address = f"http://{LOOPBACK}:{port}/{token}/"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from happycat.app.lock import app_lock
 from happycat.base.text import shown
 from happycat.cli.display import print_line
 from happycat.cli.flags import DeviceOption, PrecisionOption
@@ -36,20 +37,27 @@ def app(
     if inbox is not None:
         check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
-    from happycat.app.serving import serve
-    from happycat.model.discovering import discover_inbox
-
-    backbone: dict[str, Any] = {"weights": weights, "precision": precision, "device": device, "workers": workers}
-
-    def discover(inbox: Path, number: int | str, progress: Progress) -> Any:
-        with model_file.locked(model), keeping(model) as cache:
-            return discover_inbox(model, inbox, number, progress=progress, cache_dir=cache, **backbone)
-
+    backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
     try:
-        serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)
+        with app_lock(model):
+            _serve(model, inbox, port, browser, backbone)
     except KeyboardInterrupt:
         print(shown(f"happycat: the app of {model} is closed; every correction is in the file"), file=sys.stderr)
         raise typer.Exit from None
+
+
+def _serve(model: Path, inbox: Path | None, port: int, browser: bool, backbone: dict[str, Any]) -> None:
+    from happycat.app.serving import serve
+    from happycat.model.discovering import discover_inbox
+
+    def discover(inbox: Path, number: int | str, progress: Progress) -> str | None:
+        record = discover_inbox(model, inbox, number, progress=progress, caching=keeping, **backbone)
+        seen = [
+            f"{images} of these images were in the discovery of version {version}" for version, images in record.seen
+        ]
+        return "; ".join(seen) or None
+
+    serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)
 
 
 def _say(address: str) -> None:

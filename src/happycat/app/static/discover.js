@@ -53,7 +53,7 @@ export function makeDiscover(app) {
     if (job.state === "cancelled") return toast("Cancelled; the model is as it was.");
     await store.load();
     location.hash = "#classes";
-    return toast("Done: look at what was found.");
+    return toast(`Done: look at what was found. ${job.message}`);
   }
 
   // Dropped files

@@ -79,7 +79,7 @@ export function makeReview(app) {
     const state = make("p", { class: "quiet" }, `checked ${thousands(store.checked)} of ${thousands(all)}`);
     const heading = make("h2", { tabindex: -1 }, ...[title].flat());
     const line = make("div", { class: "review-line" }, heading, ...more);
-    return make("div", { class: "review-head" }, make("div", { class: "review-bar" }, bar, state), line, make("p", { class: "note" }, note));
+    return make("div", { class: "review-head" }, make("div", { class: "review-bar" }, bar, state), line, make("p", { class: "note", role: "status" }, note));
   }
 
   /** Buttons that do what keys do. */
