@@ -21,6 +21,7 @@ KINDS = (".py", ".html", ".css", ".js", ".json")  # of the files that the tree n
 # The layers, highest first: a module imports from its own layer and from those below it.
 LAYERS = {
     "cli": "the commands",
+    "app": "in the browser",
     "benchmark | model": "researcher | practitioner",
     "report": "drawing only",
     "methods": "one file each; Calm",

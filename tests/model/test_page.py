@@ -84,7 +84,7 @@ def test_names_and_drops_are_shown(model):
     assert cards(page)[6].label == cards(page)[6].name == "red panda"
     assert (cards(page)[7].kind, cards(page)[7].images) == ("dropped", 0)
     assert sum(dot.cls is None for dot in page.dots) >= 30  # what looks like it is given to nobody
-    assert page.sentence.startswith("One new class")
+    assert page.sentence == "30 images in one new class, 90 in known ones, 30 in none"
     assert [(number, what) for number, _, what in page.since] == [(3, "name #6 'red panda'"), (4, "drop #7")]
     assert "version 4" in page.shown
     assert "version 2 and 2 corrections since" in page.shown

@@ -351,7 +351,7 @@ def _leaf(registry: ClassRegistry, chosen: Chosen) -> SplitTree:
 
 def in_words(images: int) -> str:
     """How many images, in words."""
-    return "1 image" if images == 1 else f"{images} images"
+    return "1 image" if images == 1 else f"{images:,} images"
 
 
 def called(registry: ClassRegistry, entry: ClassEntry) -> str:

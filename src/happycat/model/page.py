@@ -22,6 +22,7 @@ from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
 from happycat.model.estimator import Happycat
 from happycat.model.knowledge import Knowledge
+from happycat.model.membership import in_words
 from happycat.model.results import Assignment
 from happycat.model.review import Review, last_discovery, last_review
 from happycat.model.summary import class_summaries
@@ -95,7 +96,12 @@ def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
 
 
 def _version_rows(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:
-    return tuple((one["number"], one["when"][:19].replace("T", " "), one["what"]) for one in versions)
+    return tuple((one["number"], local_time(one["when"]), one["what"]) for one in versions)
+
+
+def local_time(when: str) -> str:
+    """A version's time as it was on this computer's clock, to the minute."""
+    return datetime.datetime.fromisoformat(when).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _shown(versions: Sequence[dict[str, Any]], discovery: dict[str, Any] | None, since: int) -> str:
@@ -110,10 +116,18 @@ def _shown(versions: Sequence[dict[str, Any]], discovery: dict[str, Any] | None,
 
 
 def _sentence(rows: Sequence[Assignment], classes: Sequence[ClassSummary]) -> str:
-    new = sum(one.kind == "new" for one in classes)
-    known = sum(one.images for one in classes if one.kind != "new")
-    words = "no new class" if new == 0 else "one new class" if new == 1 else f"{new} new classes"
-    return f"{words.capitalize()} among {len(rows)} images; {known} of them belong to known classes."
+    """How many images are in new classes, in known ones and in none, in words."""
+    new = [one for one in classes if one.kind == "new"]
+    in_new, in_known = (sum(one.images for one in classes if (one.kind == "new") == wanted) for wanted in (True, False))
+    parts = []
+    if new:
+        parts.append(f"{in_words(in_new)} in {'one new class' if len(new) == 1 else f'{len(new):,} new classes'}")
+        parts.append(f"{in_known:,} in known ones")
+    else:
+        parts.append(f"No new class: {in_words(in_known)} in known ones")
+    if rest := len(rows) - in_new - in_known:
+        parts.append(f"{rest:,} in none")
+    return ", ".join(parts)
 
 
 def _thumbnail(pictures: Pictures, i: int) -> str | None:
