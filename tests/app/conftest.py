@@ -1,13 +1,22 @@
-"""The model that the app's tests look at: made once, copied for each test."""
+"""The model that the app's tests look at, made once and copied for each test; a visit to its server."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from happycat.app.desk import Desk
+from happycat.app.discovering import Discoveries
+from happycat.app.routes import make_app
+from happycat.model.editor import Editor
+from tests.app.people import Person, Running
 from tests.app.shop import make_shop
+from tests.app.visits import HOST, TOKEN, Visit
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +29,57 @@ def model(first_shop, tmp_path) -> Path:
     """A copy of the model with its images, to be changed."""
     shutil.copytree(first_shop.parent, tmp_path, dirs_exist_ok=True)
     return tmp_path / "shop.cat"
+
+
+@pytest.fixture
+def visit(model):
+    with visited(model) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="session")
+def still(first_shop):
+    """A visit whose requests are all refused, or only look: the model stays as it is."""
+    content = first_shop.read_bytes()
+    with visited(first_shop) as visit:
+        yield visit
+    assert first_shop.read_bytes() == content
+
+
+@contextmanager
+def visited(model: Path) -> Iterator[Visit]:
+    editor = Editor(model)
+    desk = Desk(editor)
+    discoveries = Discoveries(desk, lambda inbox, number, progress: None)
+    app = make_app(desk, discoveries, TOKEN, 8123)
+    with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as client:
+        yield Visit(client, editor, desk, discoveries)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if not program or not driver:
+        pytest.skip("needs chromium and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    flags = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for flag in (*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,1000"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(service=webdriver.ChromeService(driver), options=options)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def person(browser, model):
+    app = Running(model)
+    person = Person(browser, app)
+    person.open()
+    yield person
+    person.browser.get("about:blank")
+    app.stop()
+    assert [entry for entry in browser.get_log("browser") if "status of 40" not in entry["message"]] == []

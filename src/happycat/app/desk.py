@@ -10,6 +10,7 @@ from happycat.app.state import images_of, review_id, state_of, version_tag
 from happycat.app.summaries import Summaries
 from happycat.app.verbs import VERBS
 from happycat.base.errors import InputError, InUseError
+from happycat.model import file as model_file
 
 if TYPE_CHECKING:
     from happycat.model.editor import Editor
@@ -77,7 +78,8 @@ class Desk:
     def _check_current(self, tag: Any) -> None:
         if self.job.running:
             raise InUseError("a discovery is under way; wait until it is done, or cancel it")
-        self.editor.refresh()
+        with model_file.locked(self.editor.path):  # a command that takes minutes is not waited for: who it is, is said
+            self.editor.refresh()
         if tag != version_tag(self.editor):
             raise StaleError("the model was changed elsewhere meanwhile; look at it again")
 

@@ -5,7 +5,7 @@ import { CROSS, NONE, SHAPES, newMark } from "./marks.js";
 
 /**
  * Images: path, cls, probability, unsure, x, y, thumbnail, each a list with one value an image.
- * `marks`: class → {colour, shape, kind, name}; `keys`: the class of each image, or NONE; `members`: class → images.
+ * `marks`: class → {colour, shape, kind, name}; `keys`: each image's class, or NONE; `members`: class → images.
  */
 export class Album {
   constructor(data) {

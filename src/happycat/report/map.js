@@ -197,7 +197,8 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     redraw();
   }
 
-  const listen = { canvas, view, move, zoomBy, nearest, choose, chosen: () => chosen, step, open, lasso: lasso && drawLasso };
+  const look = { nearest, choose, chosen: () => chosen, step, open, lasso: lasso && drawLasso };
+  const listen = { canvas, view, move, zoomBy, ...look };
   followPointer(listen);
   followKeys(listen);
   for (const button of section.querySelectorAll("[data-zoom]")) {

@@ -184,7 +184,8 @@ find("#undo").onclick = undo;
 find("#redo").onclick = redo;
 find("#keys").onclick = showKeys;
 
-const typing = (target) => target.closest?.("input:not([type=range], [type=checkbox]), textarea, select, [role=application]");
+const FIELDS = "input:not([type=range], [type=checkbox]), textarea, select, [role=application]";
+const typing = (target) => target.closest?.(FIELDS);
 
 addEventListener("keydown", (event) => {
   const key = event.key.toLowerCase();
@@ -214,7 +215,8 @@ async function pulse() {
   try {
     const { tag, discovery } = await get("api/pulse");
     running = views.discover.follow(discovery);
-    if (tag !== null && store.state && tag !== store.state.tag) await store.queue.then(() => tag !== store.state.tag && store.load());
+    await store.queue; // an action of this tab that is under way
+    if (tag !== null && store.state && tag !== store.state.tag) await store.load();
     document.body.classList.remove("gone");
   } catch {
     document.body.classList.add("gone");

@@ -241,7 +241,8 @@ export function makeCards(app) {
     const dropped = classes.filter((one) => one.kind === "dropped").map((one) => one.label);
     find("#dropped").hidden = !dropped.length;
     find("#dropped").textContent = `Dropped: ${dropped.join(", ")}.`;
-    find("#names").replaceChildren(...store.living.filter((one) => one.name).map((one) => make("option", { value: one.name })));
+    const named = store.living.filter((one) => one.name);
+    find("#names").replaceChildren(...named.map((one) => make("option", { value: one.name })));
     app.selection.show();
     filter();
     separate();

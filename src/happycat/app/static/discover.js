@@ -1,6 +1,6 @@
 /* Discovering: an inbox by path or of dropped files, progress and cancel, the number of new classes. */
 
-import { Refused, post, send, text } from "./api.js";
+import { post, send, text } from "./api.js";
 import { confirmed, toast } from "./dialogs.js";
 import { find, make, thousands } from "./dom.js";
 
@@ -126,14 +126,14 @@ export function makeDiscover(app) {
 
   /** Which classes would probably become one or two with so many more or fewer of them. */
   function foretold(more, fresh) {
-    const names = (list) => list.map((one) => one.label).join(", ");
     if (!more) return "As many as now.";
-    if (more < 0) {
-      const weak = [...fresh].sort((a, b) => (a.separation ?? 1) - (b.separation ?? 1)).slice(0, -more);
-      return `Likely to go into others: ${names(weak)}.`;
+    if (more > 0) {
+      const loose = [...fresh].sort((a, b) => (a.separation ?? 1) - (b.separation ?? 1)).slice(0, more);
+      return `Likely to become two: ${loose.map((one) => one.label).join(", ")}.`;
     }
-    const wide = [...fresh].sort((a, b) => (a.confidence ?? 1) - (b.confidence ?? 1)).slice(0, more);
-    return `Likely to become two: ${names(wide)}.`;
+    const alike = fresh.filter((one) => one.nearest.length).sort((a, b) => b.nearest[0][2] - a.nearest[0][2]);
+    const pairs = alike.slice(0, -more).map((one) => `${one.label} with ${one.nearest[0][1]}`);
+    return `Likely to become one: ${pairs.join(", ")}.`;
   }
 
   find("#again-start").onclick = async () => {
@@ -145,5 +145,5 @@ export function makeDiscover(app) {
     if (await app.act("go_to", { number: found.number - 1 }, "")) start(review.root, number);
   };
 
-  return { refresh, follow, Refused };
+  return { refresh, follow };
 }

@@ -19,13 +19,15 @@ export function makeImages(app) {
   /** The images of the view, in the chosen order. */
   function chosen() {
     const { album, state } = store;
-    const all = wanted === "unsure" ? store.unsure() : wanted === "ignored" ? ignored() : [...album.members.get(wanted)];
+    const lists = { unsure: () => store.unsure(), ignored };
+    const all = lists[wanted]?.() ?? [...album.members.get(wanted)];
     const text = find("#images-filter").value.trim().toLowerCase();
     const right = (i) => `${album.name(i)}\n${album.path[i]}`.toLowerCase().includes(text);
     const found = text ? all.filter(right) : all;
     const by = find("#images-sort").value;
     const doubt = (a, b) => state.probability[a] - state.probability[b];
-    if (by === "path") return found.sort((a, b) => album.path[a].localeCompare(album.path[b], undefined, { numeric: true }));
+    const alphabet = (a, b) => album.path[a].localeCompare(album.path[b], undefined, { numeric: true });
+    if (by === "path") return found.sort(alphabet);
     return found.sort(by === "typical" ? (a, b) => doubt(b, a) : doubt);
   }
 

@@ -48,7 +48,8 @@ export function makePicture(app) {
     const tools = [tool("Confirm", "C", say("confirm", "Confirmed")), tool("Reject", "R", say("reject", "Rejected"))];
     tools.push(ignore, tool("Move", "M", move));
     const path = make("p", { class: "path quiet" }, make("bdi", {}, album.path[i]));
-    const walk = make("div", { class: "row" }, tool("Previous", "←", () => step(-1)), tool("Next", "→", () => step(1)));
+    const [back, on] = [tool("Previous", "←", () => step(-1)), tool("Next", "→", () => step(1))];
+    const walk = make("div", { class: "row" }, back, on);
     const close = tool("Close", "Esc", () => dialog.close());
     const side = [name, words, list, make("div", { class: "row" }, ...tools), path, walk, close];
     dialog.replaceChildren(make("div", { class: "large" }, face), make("div", { class: "side" }, ...side));

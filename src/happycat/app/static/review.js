@@ -66,7 +66,8 @@ export function makeReview(app) {
 
   async function back() {
     const before = past.pop();
-    const done = before ? await app.act("go_to", { number: before.version }, "Undone") : await app.act("undo", {}, "Undone");
+    const [verb, values] = before ? ["go_to", { number: before.version }] : ["undo", {}];
+    const done = await app.act(verb, values, "Undone");
     if (done && before) step = before.step;
     step?.back?.();
     render();
@@ -79,7 +80,8 @@ export function makeReview(app) {
     const state = make("p", { class: "quiet" }, `checked ${thousands(store.checked)} of ${thousands(all)}`);
     const heading = make("h2", { tabindex: -1 }, ...[title].flat());
     const line = make("div", { class: "review-line" }, heading, ...more);
-    return make("div", { class: "review-head" }, make("div", { class: "review-bar" }, bar, state), line, make("p", { class: "note", role: "status" }, note));
+    const explained = make("p", { class: "note", role: "status" }, note);
+    return make("div", { class: "review-head" }, make("div", { class: "review-bar" }, bar, state), line, explained);
   }
 
   /** Buttons that do what keys do. */
@@ -109,7 +111,8 @@ export function makeReview(app) {
   }
 
   function render() {
-    if (!step || !store.state?.review) return box.replaceChildren(make("p", { class: "note block" }, "There is nothing to review."));
+    const nothing = make("p", { class: "note block" }, "There is nothing to review.");
+    if (!step || !store.state?.review) return box.replaceChildren(nothing);
     box.replaceChildren(...step.render());
     app.tip.hide();
     return null;

@@ -8,7 +8,8 @@ import { fileName, make, percent, thousands } from "./dom.js";
 function large(store, i) {
   const { id, files } = store.images;
   const alt = `${fileName(store.album.path[i])}: ${store.album.about(i)}`;
-  return files ? make("img", { src: `image/${id}/${i}`, alt, class: "review-large" }) : make("p", { class: "note" }, store.album.path[i]);
+  if (!files) return make("p", { class: "note" }, store.album.path[i]);
+  return make("img", { src: `image/${id}/${i}`, alt, class: "review-large" });
 }
 
 /** Unsure images, the least sure first: a number gives the class. */
@@ -51,7 +52,7 @@ export function unsure(review) {
     render() {
       const [i] = list();
       if (i === undefined) {
-        review.go(questionsAfter(review));
+        review.go(questions(review));
         return [];
       }
       if (shown !== i) load(i);
@@ -75,8 +76,6 @@ export function unsure(review) {
   return step;
 }
 
-const questionsAfter = (review) => questions(review);
-
 /** Questions of the model, answered with yes or no. */
 export function questions(review) {
   const { store } = review;
@@ -99,7 +98,8 @@ export function questions(review) {
     const one = store.find(id);
     const gallery = make("div", { class: "gallery" });
     review.app.fill(gallery, (one?.typical ?? []).slice(0, 8));
-    return make("div", { class: "question-class" }, make("h3", {}, review.app.glyph(id), make("bdi", {}, one?.label ?? "")), gallery);
+    const title = make("h3", {}, review.app.glyph(id), make("bdi", {}, one?.label ?? ""));
+    return make("div", { class: "question-class" }, title, gallery);
   }
 
   const keys = [["Y", "Yes", "main"], ["N", "No"], ["S", "Skip"], ["Z", "Undo"]];

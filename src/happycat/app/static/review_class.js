@@ -40,7 +40,8 @@ export function approve(review, id) {
 
   async function say(images, others) {
     if (!images.length && !others.length) return;
-    const words = `${thousands(images.length)} confirmed${others.length ? `, ${thousands(others.length)} rejected` : ""}`;
+    const less = others.length ? `, ${thousands(others.length)} rejected` : "";
+    const words = `${thousands(images.length)} confirmed${less}`;
     if (await review.act("review", { images, others }, words)) marks.reset();
     if (!store.find(id) || !store.open(id).length) review.next(id);
   }
@@ -54,8 +55,8 @@ export function approve(review, id) {
   }
 
   function naming(one) {
-    const input = make("input", { type: "text", id: "review-name", class: "name", list: "names", placeholder: "What is it?" });
-    Object.assign(input, { value: one.name ?? "", autocomplete: "off" });
+    const input = make("input", { type: "text", id: "review-name", class: "name", list: "names" });
+    Object.assign(input, { value: one.name ?? "", autocomplete: "off", placeholder: "What is it?" });
     input.setAttribute("aria-label", "Name of the class");
     input.onkeydown = async (event) => {
       if (event.key === "Escape") input.blur();
@@ -72,14 +73,18 @@ export function approve(review, id) {
   const keys = [["Enter", "Approve page", "main"], ["A", "Approve all"], ["X", "Unmark"], ["I", "Ignore"]];
   keys.push(["E", "Name"], ["G", "Grow"], ["P", "Previous"], ["N", "Next class"], ["Z", "Undo"]);
 
+  const after = [["G", "Grow"], ["N", "Next class", "main"], ["Z", "Undo"]];
+
   return {
     render() {
       const one = store.find(id);
       const open = one ? store.open(id) : [];
-      if (!open.length) return [review.head(one ? named(review, one) : "Gone", "Every image of this class is checked."), review.buttons([["G", "Grow"], ["N", "Next class", "main"], ["Z", "Undo"]])];
-      const note = `${thousands(open.length)} of ${thousands(one.images)} to check, most doubtful first. Unmark what does not belong.`;
+      const title = one ? named(review, one) : "Gone";
+      if (!open.length) return [review.head(title, "Every image of this class is checked."), review.buttons(after)];
+      const count = `${thousands(open.length)} of ${thousands(one.images)} to check`;
+      const note = `${count}, most doubtful first. Unmark what does not belong.`;
       const grid = review.grid(page(), marks.off, marks.at(), (n) => (marks.toggle(n), review.go(this)));
-      return [review.head(named(review, one), note, naming(one)), grid, review.buttons(keys)];
+      return [review.head(title, note, naming(one)), grid, review.buttons(keys)];
     },
     async key(key) {
       if (marks.key(key)) return true;

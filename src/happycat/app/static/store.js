@@ -29,7 +29,7 @@ export class Store extends EventTarget {
     return this.state.said.filter(Boolean).length;
   }
 
-  /** The images of a class, or without one of no class, of which nobody has said where they belong; least sure first. */
+  /** The images of a class of which nobody has said where they belong; least sure first. */
   open(id) {
     const { said, probability } = this.state;
     const members = this.album.members.get(id) ?? [];
