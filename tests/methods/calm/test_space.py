@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from happycat.methods.calm.space import SMALLEST_RATIO, Scatter, Space
+from happycat.methods.calm.space import SMALLEST_RATIO, Scatter, Space, eigenvectors
 
 DIM = 30
 
@@ -203,3 +203,21 @@ def test_points_have_unit_length_and_the_state_holds_the_space():
         assert torch.equal(space(x[:, 0]), other(x[:, 0]))
     torch.testing.assert_close(space(x[:, 0]).norm(dim=1), torch.ones(600))
     assert space(x[:, 0].view(200, 3, 4)).shape == (200, 3, 3)
+
+
+def test_a_solver_that_does_not_converge_is_asked_again_in_double_precision(monkeypatch):
+    """It fails in float32 on some matrices of many zeros; which ones depends on the machine."""
+    solve = torch.linalg.eigh
+
+    def fails(matrix):
+        if matrix.dtype == torch.float32:
+            raise torch.linalg.LinAlgError("the algorithm failed to converge")
+        return solve(matrix)
+
+    matrix = torch.diag(torch.tensor([0.0, 3.0, 1.0]))
+    expected = eigenvectors(matrix)
+    monkeypatch.setattr(torch.linalg, "eigh", fails)
+    values, vectors = eigenvectors(matrix)
+    assert (values.dtype, vectors.dtype) == (torch.float32, torch.float32)
+    assert torch.allclose(values, expected[0])
+    assert torch.allclose(vectors.abs(), expected[1].abs())

@@ -41,7 +41,7 @@ class Scatter:
         rows = features.flatten(0, 1)
         self.mean = rows.mean(0)
         centred = rows - self.mean
-        _, basis = torch.linalg.eigh(centred.T @ centred / len(centred))
+        _, basis = eigenvectors(centred.T @ centred / len(centred))
         self.basis = basis.flip(1)
         self.views = ((features - self.mean) @ self.basis).transpose(0, 1)  # (V, N, D)
         self.images = self.views.mean(0)
@@ -65,7 +65,7 @@ class Scatter:
         _, rest = _parts(views.flatten(0, 1), place.repeat(len(views)))
         scatter = rest.T @ rest
         sphere = scatter.trace() / dimensions * torch.eye(dimensions).to(scatter)
-        values, vectors = torch.linalg.eigh((1 - shrinkage) * scatter + shrinkage * sphere)
+        values, vectors = eigenvectors((1 - shrinkage) * scatter + shrinkage * sphere)
         least = 1e-12 * float(values[-1]) + 1e-20  # with one image a class all are 0, and points must not overflow
         whiten = (vectors * values.clamp_min(least).rsqrt()) @ vectors.T
         points = _long(self.images[chosen, :dimensions] @ whiten)
@@ -75,7 +75,7 @@ class Scatter:
         noise = rest.square().sum() / max(1, len(rest) - len(means)) / dimensions
         sphere = torch.eye(dimensions).to(means)
         spread = means.T @ means / len(means) - noise * (1 / counts).mean() * sphere
-        _, turn = torch.linalg.eigh(spread)
+        _, turn = eigenvectors(spread)
         return whiten @ turn.flip(1) * noise.clamp_min(1e-12).rsqrt()
 
     def _variances(self, dimensions: int, shrinkage: float) -> tuple[Tensor, Tensor]:
@@ -101,6 +101,19 @@ class Scatter:
         tail = within[rank:].mean().expand(max(0, dimensions - rank)) if rank < dimensions else within[:0]
         smooth = torch.cat([_decreasing(within[:rank]), tail]).clamp_min(1e-6)
         return smooth, torch.maximum(_decreasing(between), SMALLEST_RATIO * smooth)
+
+
+def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (d,), the smallest first, and eigenvectors (d, d) of a symmetric matrix.
+
+    In float32 the solver does not converge on some matrices with very many eigenvalues that are 0, as features give
+    that are 0 for all images; in float64 it does.
+    """
+    try:
+        values, vectors = torch.linalg.eigh(matrix)
+    except torch.linalg.LinAlgError:
+        values, vectors = (part.to(matrix.dtype) for part in torch.linalg.eigh(matrix.double()))
+    return values, vectors
 
 
 def _parts(points: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
