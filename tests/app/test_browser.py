@@ -182,3 +182,21 @@ def test_no_view_is_wider_than_the_window(person):
             person.until(lambda: person.shown(".view"))
             assert person.run("document.documentElement.scrollWidth") <= width, view
     person.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_card_in_view_stays_where_it_is_when_pictures_are_moved(person):
+    person.run("window.resizeTo(1000, 500)")
+    thumbs = person.all(f"{person.card(7)} .thumb")[:2]
+    person.run("arguments[0].scrollIntoView({block: 'center'})", thumbs[0])
+    top = person.run("arguments[0].getBoundingClientRect().top", person.one(person.card(7)))
+    for thumb in thumbs:
+        person.click(thumb.find_element("css selector", ".tick"))
+    person.press("m")
+    person.until(lambda: person.shown("#chooser"))
+    from selenium.webdriver.common.keys import Keys
+
+    person.press("c0", Keys.ENTER)
+    person.version(3)
+    person.until(lambda: not person.shown("#actions"))
+    now = person.run("arguments[0].getBoundingClientRect().top", person.one(person.card(7)))
+    assert abs(now - top) < 40  # what is above may be a line shorter

@@ -6,9 +6,16 @@ import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import httpx
 import pytest
+
+from happycat import Happycat
+from happycat.base.errors import InUseError
+from happycat.base.progress import SILENT
+from happycat.cli.app import discover_next
+from happycat.model import file as model_file
 
 COMMAND = [sys.executable, "-m", "happycat", "app"]
 
@@ -40,3 +47,18 @@ def test_what_is_no_model_is_one_line(tmp_path):
     ended = subprocess.run([*COMMAND, tmp_path / "shop.cat"], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_discovery_of_the_app_holds_the_model_and_keeps_embeddings(model, monkeypatch):
+    def discover(model, inbox, num_new="auto", folder=None, progress=None, *, cache_dir=None, **backbone):
+        Happycat(**backbone)  # knows every parameter
+        assert cache_dir.is_dir()
+        with pytest.raises(InUseError), model_file.locked(model):
+            pass
+        return SimpleNamespace(seen=((2, 7),))
+
+    monkeypatch.setattr("happycat.model.discovering.discover_inbox", discover)
+    backbone = {"weights": None, "precision": None, "device": "cpu", "workers": 0}
+    said = discover_next(model, model.parent / "inbox", 2, SILENT, backbone)
+    assert said == "7 of these images were in the discovery of version 2."
+    assert not model.with_name("shop.cat.cache").exists()

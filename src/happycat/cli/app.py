@@ -48,16 +48,23 @@ def app(
 
 def _serve(model: Path, inbox: Path | None, port: int, browser: bool, backbone: dict[str, Any]) -> None:
     from happycat.app.serving import serve
-    from happycat.model.discovering import discover_inbox
 
     def discover(inbox: Path, number: int | str, progress: Progress) -> str | None:
-        record = discover_inbox(model, inbox, number, progress=progress, caching=keeping, **backbone)
-        seen = [
-            f"{images} of these images were in the discovery of version {version}" for version, images in record.seen
-        ]
-        return "; ".join(seen) or None
+        return discover_next(model, inbox, number, progress, backbone)
 
     serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)
+
+
+def discover_next(
+    model: Path, inbox: Path, number: int | str, progress: Progress, backbone: dict[str, Any]
+) -> str | None:
+    """Find new classes as the model's next version; a sentence, if some of the images were seen before."""
+    from happycat.model.discovering import discover_inbox
+
+    with model_file.locked(model), keeping(model) as cache:
+        record = discover_inbox(model, inbox, number, progress=progress, cache_dir=cache, **backbone)
+    seen = [f"{images} of these images were in the discovery of version {version}" for version, images in record.seen]
+    return f"{'; '.join(seen)}." if seen else None
 
 
 def _say(address: str) -> None:
