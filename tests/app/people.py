@@ -58,6 +58,10 @@ class Person:
     def run(self, script, *arguments):
         return self.browser.execute_script(f"return {script}", *arguments)
 
+    def text(self, selector):
+        """The text of an element, or of none: it may just be drawn anew."""
+        return self.run("document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
     def one(self, selector):
         return self.browser.find_element("css selector", selector)
 

@@ -21,7 +21,7 @@ def test_review_by_keys_alone(person):
     rows = person.app.editor.assigned()
     assert rows[shown[1]].id != number
     assert all(rows[i].said == "confirmed" for i in (shown[0], *shown[2:]))
-    person.until(lambda: f"checked {len(shown) - 1} of 56" in person.one("#checked").text)
+    person.until(lambda: f"checked {len(shown) - 1} of 56" in person.text("#checked"))
     person.press("z")
     person.until(lambda: person.app.editor.version == 2)
 
@@ -29,11 +29,11 @@ def test_review_by_keys_alone(person):
     person.press("e")
     person.until(lambda: person.run("document.activeElement.id") == "review-name")
     person.press("fox", Keys.ENTER)
-    person.until(lambda: "fox" in person.one("#review h2").text)
+    person.until(lambda: "fox" in person.text("#review h2"))
     person.press("g")
-    person.until(lambda: "Are all of these fox?" in person.one("#review h2").get_attribute("textContent"))
+    person.until(lambda: "Are all of these fox?" in person.text("#review h2"))
     person.press("n")
-    person.until(lambda: "to check" in person.one("#review .note").text)
+    person.until(lambda: "to check" in person.text("#review .note"))
     person.press("A")
     person.until(lambda: sum(row.said == "confirmed" for row in person.app.editor.assigned()) == len(shown))
 
@@ -45,9 +45,9 @@ def test_a_class_grows_by_bisecting_its_candidates(person):
     ranked = person.app.editor.ranked(number)
     assert 24 < len(ranked) <= 48  # two pages
     person.press("g")
-    person.until(lambda: "Page 1 of 2" in person.one("#review .note").text)
+    person.until(lambda: "Page 1 of 2" in person.text("#review .note"))
     person.press("x", "y")
-    person.until(lambda: "Page 2 of 2" in person.one("#review .note").text)
+    person.until(lambda: "Page 2 of 2" in person.text("#review .note"))
     person.press("n")
     person.until(lambda: person.app.editor.version == 3)
     rows = person.app.editor.assigned()
@@ -58,19 +58,19 @@ def test_a_class_grows_by_bisecting_its_candidates(person):
 def test_review_goes_on_with_unsure_images_and_questions(person):
     person.open("#review")
     for _ in range(12):
-        title = person.one("#review h2").text
+        title = person.text("#review h2")
         if title == "Which class is it?":
             break
         person.press("A")
-        person.until(lambda title=title: person.one("#review h2").text != title)
+        person.until(lambda title=title: person.text("#review h2") != title)
     person.until(lambda: person.all("#review .candidates button"))
     left = sum(not row.said for row in person.app.editor.assigned())
     person.press("1")
     person.until(lambda: sum(not row.said for row in person.app.editor.assigned()) == left - 1)
     for _ in range(left):
         person.press("i")
-    person.until(lambda: person.one("#review h2").text not in ("Which class is it?", "Questions"))
-    if "Done" not in person.one("#review").text and person.all(".question"):
+    person.until(lambda: person.text("#review h2") not in ("Which class is it?", "Questions"))
+    if "Done" not in person.text("#review") and person.all(".question"):
         version = person.app.editor.version
         person.press("n")
         person.until(lambda: person.app.editor.version > version)
@@ -92,12 +92,12 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
     person.one("#inbox").send_keys(str(inbox))
     person.one("#number").send_keys("2")
     person.click("#discover-form .main")
-    person.until(lambda: "of 40" in person.one("#job").text)
-    assert "Extracting features" in person.one("#job").text
+    person.until(lambda: "of 40" in person.text("#job"))
+    assert "Extracting features" in person.text("#job")
     person.browser.refresh()  # in the middle
     person.until(lambda: person.shown("#job-cancel"))
     person.click("#job-cancel")
-    person.until(lambda: "the model is as it was" in person.one("#toasts").text)
+    person.until(lambda: "the model is as it was" in person.text("#toasts"))
     assert person.app.editor.version == 2
 
     person.open("#discover")

@@ -169,7 +169,7 @@ export function makeCards(app) {
     const compare = (a, b) => (by === "label" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
     const fresh = store.state.classes.filter((one) => one.kind === "new");
     order = fresh.sort((a, b) => compare(key(a), key(b))).map(({ id }) => id);
-    refresh();
+    refresh(false);
   }
 
   function filter() {
@@ -219,7 +219,8 @@ export function makeCards(app) {
     }
   }
 
-  function refresh() {
+  /** Show the classes as they are now; unless they are put into another order, what is in view stays there. */
+  function refresh(staying = true) {
     const { classes, sentence, model, review } = store.state;
     find("#model").textContent = model;
     find("#sentence").textContent = sentence;
@@ -250,5 +251,5 @@ export function makeCards(app) {
 
   find("#card-filter").oninput = filter;
   find("#card-sort").onchange = sort;
-  return { refresh };
+  return { refresh: () => refresh() };
 }
