@@ -155,11 +155,37 @@ export function makeCards(app) {
   function place(box, list) {
     const focused = document.activeElement?.closest?.(".card")?.dataset.drop;
     const within = document.activeElement?.classList.contains("name");
+    const kept = new Set(list);
+    for (const old of [...box.children]) if (!kept.has(old)) old.remove();
     list.forEach((element, n) => box.children[n] !== element && box.insertBefore(element, box.children[n] ?? null));
-    while (box.children.length > list.length) box.lastChild.remove();
     if (within && !box.contains(document.activeElement)) {
       list.find((element) => element.dataset.drop === focused)?.querySelector(".name")?.focus({ preventScroll: true });
     }
+  }
+
+  /** Draw the cards anew; the one that is in the middle of the window stays where it is. */
+  function still(draw) {
+    const middle = window.innerHeight / 2;
+    const box = (card) => card.getBoundingClientRect();
+    const seen = findAll(".card, .small-card").find((card) => box(card).height && box(card).bottom > middle);
+    const before = seen && box(seen).top;
+    const id = Number(seen?.dataset.drop);
+    draw();
+    const now = cards.get(id)?.element;
+    if (seen && now?.isConnected) scrollBy({ top: box(now).top - before, behavior: "instant" });
+  }
+
+  /** Where the first card in the window is: {id, top}; null if the cards are not shown. */
+  function inView() {
+    const boxes = findAll("#found [data-drop]").map((card) => [card.dataset.drop, card.getBoundingClientRect()]);
+    const found = boxes.find(([, box]) => box.height && box.bottom > 120 && box.top < innerHeight);
+    return found ? { id: found[0], top: found[1].top } : null;
+  }
+
+  /** Scroll so that a card is where it was: other cards may be higher or lower than before. */
+  function keepInView(before) {
+    const card = before && find(`#found [data-drop="${before.id}"]`);
+    if (card) scrollBy({ top: card.getBoundingClientRect().top - before.top, behavior: "instant" });
   }
 
   function sort() {
@@ -169,7 +195,7 @@ export function makeCards(app) {
     const compare = (a, b) => (by === "label" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
     const fresh = store.state.classes.filter((one) => one.kind === "new");
     order = fresh.sort((a, b) => compare(key(a), key(b))).map(({ id }) => id);
-    refresh(false);
+    refresh();
   }
 
   function filter() {
@@ -219,20 +245,22 @@ export function makeCards(app) {
     }
   }
 
-  /** Show the classes as they are now; unless they are put into another order, what is in view stays there. */
-  function refresh(staying = true) {
+  function refresh() {
     const { classes, sentence, model, review } = store.state;
     find("#model").textContent = model;
     find("#sentence").textContent = sentence;
     find("#nothing").hidden = review !== null;
     find("#found").hidden = find("#overview").hidden = review === null;
     if (!review) return;
+    const before = staying ? inView() : null;
     figures();
     const fresh = new Map(classes.filter((one) => one.kind === "new").map((one) => [one.id, one]));
     order = [...[...fresh.keys()].filter((id) => !order.includes(id)), ...order.filter((id) => fresh.has(id))];
     const known = classes.filter((one) => one.kind !== "new" && one.kind !== "dropped");
-    place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), card));
-    place(find("#known-cards"), elements(known.filter((one) => one.images), smallCard));
+    still(() => {
+      place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), card));
+      place(find("#known-cards"), elements(known.filter((one) => one.images), smallCard));
+    });
     find("#new-count").textContent = fresh.size;
     find("#known-count").textContent = known.length;
     const idle = known.filter((one) => !one.images);
@@ -246,10 +274,11 @@ export function makeCards(app) {
     find("#names").replaceChildren(...named.map((one) => make("option", { value: one.name })));
     app.selection.show();
     filter();
+    keepInView(before);
     separate();
   }
 
   find("#card-filter").oninput = filter;
   find("#card-sort").onchange = sort;
-  return { refresh: () => refresh() };
+  return { refresh };
 }
