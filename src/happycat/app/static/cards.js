@@ -175,19 +175,6 @@ export function makeCards(app) {
     if (seen && now?.isConnected) scrollBy({ top: box(now).top - before, behavior: "instant" });
   }
 
-  /** Where the first card in the window is: {id, top}; null if the cards are not shown. */
-  function inView() {
-    const boxes = findAll("#found [data-drop]").map((card) => [card.dataset.drop, card.getBoundingClientRect()]);
-    const found = boxes.find(([, box]) => box.height && box.bottom > 120 && box.top < innerHeight);
-    return found ? { id: found[0], top: found[1].top } : null;
-  }
-
-  /** Scroll so that a card is where it was: other cards may be higher or lower than before. */
-  function keepInView(before) {
-    const card = before && find(`#found [data-drop="${before.id}"]`);
-    if (card) scrollBy({ top: card.getBoundingClientRect().top - before.top, behavior: "instant" });
-  }
-
   function sort() {
     const by = find("#card-sort").value;
     const value = { label: (one) => one.label, id: (one) => one.id, images: (one) => -one.images }[by];
@@ -195,7 +182,7 @@ export function makeCards(app) {
     const compare = (a, b) => (by === "label" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
     const fresh = store.state.classes.filter((one) => one.kind === "new");
     order = fresh.sort((a, b) => compare(key(a), key(b))).map(({ id }) => id);
-    refresh();
+    refresh((draw) => draw());
   }
 
   function filter() {
@@ -245,19 +232,19 @@ export function makeCards(app) {
     }
   }
 
-  function refresh() {
+  /** Show the classes as they are now; unless they were put into another order, the card in view stays there. */
+  function refresh(keep = still) {
     const { classes, sentence, model, review } = store.state;
     find("#model").textContent = model;
     find("#sentence").textContent = sentence;
     find("#nothing").hidden = review !== null;
     find("#found").hidden = find("#overview").hidden = review === null;
     if (!review) return;
-    const before = staying ? inView() : null;
     figures();
     const fresh = new Map(classes.filter((one) => one.kind === "new").map((one) => [one.id, one]));
     order = [...[...fresh.keys()].filter((id) => !order.includes(id)), ...order.filter((id) => fresh.has(id))];
     const known = classes.filter((one) => one.kind !== "new" && one.kind !== "dropped");
-    still(() => {
+    keep(() => {
       place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), card));
       place(find("#known-cards"), elements(known.filter((one) => one.images), smallCard));
     });
@@ -274,11 +261,10 @@ export function makeCards(app) {
     find("#names").replaceChildren(...named.map((one) => make("option", { value: one.name })));
     app.selection.show();
     filter();
-    keepInView(before);
     separate();
   }
 
   find("#card-filter").oninput = filter;
   find("#card-sort").onchange = sort;
-  return { refresh };
+  return { refresh: () => refresh() };
 }
