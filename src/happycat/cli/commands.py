@@ -97,7 +97,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
 }
 TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-SUBCOMMANDS = {("paper", "calm-check"): "check:calm_check"}  # a first word that has arguments and flags of its own
+SUBCOMMANDS = {  # a first word that has arguments and flags of its own
+    ("paper", "calm-check"): "check:calm_check",
+    ("paper", "questions"): "questions:questions",
+}
 
 
 def load_command(name: str, words: Sequence[str] = ("--help",)) -> TyperCommand:

@@ -11,7 +11,7 @@ import typer
 
 from happycat.base.errors import InputError
 from happycat.benchmark.config import LoopConfig
-from happycat.benchmark.paper.experiments import CHECK, EXPERIMENTS, Variant
+from happycat.benchmark.paper.experiments import EXPERIMENTS, OWN_EXPERIMENTS, Variant
 from happycat.benchmark.protocol import Protocol
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
@@ -29,8 +29,9 @@ def paper(
     name: Annotated[
         str,
         typer.Argument(
-            help=f"the experiment: {', '.join(EXPERIMENTS)} (see `happycat list`); or {CHECK}, which has arguments and "
-            f"flags of its own (see `happycat paper {CHECK} --help`)"
+            help=f"the experiment: {', '.join(EXPERIMENTS)} (see `happycat list`); or "
+            f"{' or '.join(OWN_EXPERIMENTS)}, which have arguments and flags of their own (see `happycat paper "
+            "calm-check --help`)"
         ),
     ],
     dataset: Annotated[
@@ -64,10 +65,10 @@ def paper(
 
     Runs that are there already are not repeated, whichever experiment made them; one that was interrupted goes on.
     """
-    if name == CHECK:
-        raise InputError(f"{CHECK} comes first, its flags after it: happycat paper {CHECK} …")
+    if name in OWN_EXPERIMENTS:
+        raise InputError(f"{name} comes first, its flags after it: happycat paper {name} …")
     if name not in EXPERIMENTS:
-        raise InputError(f"there is no experiment {name!r}; there are: {', '.join([*EXPERIMENTS, CHECK])}")
+        raise InputError(f"there is no experiment {name!r}; there are: {', '.join([*EXPERIMENTS, *OWN_EXPERIMENTS])}")
     from happycat.benchmark.paper.catalogue import report_of
 
     tokens = values.get("tokens") or out_folder / "tokens"

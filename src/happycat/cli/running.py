@@ -18,7 +18,7 @@ from happycat.base.metrics import score_run
 from happycat.benchmark import drawings as report
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.loop import Loop
-from happycat.benchmark.paper.experiments import CHECK, CHECK_TITLE, EXPERIMENTS
+from happycat.benchmark.paper.experiments import EXPERIMENTS, OWN_EXPERIMENTS
 from happycat.benchmark.setup import Request, prepare
 from happycat.cli.display import Display, print_line, scores_table
 from happycat.cli.display import results as out
@@ -103,7 +103,7 @@ def lists() -> Iterator[Table]:
         ("Tested backbones", TESTED.items()),
         (
             "The paper's experiments",
-            [*((name, experiment.title) for name, experiment in EXPERIMENTS.items()), (CHECK, CHECK_TITLE)],
+            [*((name, experiment.title) for name, experiment in EXPERIMENTS.items()), *OWN_EXPERIMENTS.items()],
         ),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))

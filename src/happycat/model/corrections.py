@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from happycat.base.errors import InputError
 from happycat.model import file as model_file
 from happycat.model.file import ModelFile, Part, Updated
 from happycat.model.membership import Chosen
 from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review, last_review, review_of_stage
-from happycat.model.statements import as_bytes
 
 if TYPE_CHECKING:
-    from happycat.methods.calm.prediction import Decision
+    from happycat.model.reviewed import ReviewedImages
 
 Result = TypeVar("Result")
 
@@ -58,35 +56,23 @@ class Correction:
         """By which the cosine of an image may be less than what is usual in its class, before it is rejected."""
         return float(self.file.arrays["shortfall"] + 2 * self.file.arrays["deviation"])
 
-    def decision(self) -> Decision:
-        """The classes that the images are given, as the registry is now."""
+    @cached_property
+    def images(self) -> ReviewedImages:
+        """The images of the last discovery and the classes that they are given."""
         import torch
 
-        from happycat.model.classes import decide
+        from happycat.model.reviewed import ReviewedImages
 
         temperature = torch.from_numpy(self.file.arrays["softmax_temperature"])
-        return decide(self.registry, temperature, torch.from_numpy(self.review.points), self.review.digests)
+        return ReviewedImages(self.registry, self.review, temperature, self.slack, self.stage)
 
     def chosen(self, places: Sequence[int]) -> Chosen:
         """Images of the last discovery, by their places."""
-        if not len(places) or len(set(places)) < len(places):
-            raise InputError("give at least one image, and each once")
-        if not all(0 <= place < len(self.review.keys) for place in places):
-            raise InputError(f"the last discovery has {len(self.review.keys)} images, from 0 on")
-        ids = [entry.id for entry in self.registry]
-        assigned = self.decision().assigned[list(places)].tolist()
-        return Chosen(
-            digests=[digest for place in places for digest in as_bytes(self.review.digests[place])],
-            points=self.review.learned[list(places)],
-            counted=self.review.counted[list(places)],
-            given=[ids[one] if one >= 0 else None for one in assigned],
-            slack=self.slack,
-        )
+        return self.images.chosen(places)
 
     def members(self, which: int | str) -> list[int]:
         """The places of the images that a class is given."""
-        wanted = [entry.id for entry in self.registry].index(self.registry.find(which).id)
-        return np.flatnonzero(self.decision().assigned.numpy() == wanted).tolist()
+        return self.images.members(which)
 
     def count_again(self) -> None:
         """Count the images of the last discovery by the classes that they are given now, if they are there."""

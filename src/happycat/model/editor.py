@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from happycat.base.errors import HappycatError, InputError
-from happycat.model import corrections, membership
+from happycat.model import answers, corrections, membership
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
 from happycat.model.constraints import barred_classes, constrained_probabilities
@@ -19,7 +19,7 @@ from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.membership import called, in_words
 from happycat.model.naming import Name
-from happycat.model.questions import PAIR, SAME, Question, ask
+from happycat.model.questions import Interview, Question
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Assignment
 from happycat.model.review import Review, last_discovery, last_review
@@ -38,6 +38,7 @@ class Editor:
         self._tag: model_file.VersionTag | None = None
         self._folder: str | None = None
         self.review: Review | None = None
+        self._interview: Interview | None = None
         self.refresh()
 
     # What is there
@@ -194,17 +195,15 @@ class Editor:
 
     def questions(self, most: int = 10) -> list[Question]:
         """Questions whose answers would change most, those first."""
-        return ask(self.cat, self._images(), most)
+        review = self._images()
+        if self._interview is None or self._interview.review is not review:
+            self._interview = Interview(review)
+        return self._interview.ask(self.cat, most)
 
     def answer(self, question: Question, yes: bool) -> None:
         """Answer a question."""
-        if question.kind == SAME:
-            one, two = question.classes
-            self.merge(one, two) if yes else self.apart(one, two)
-        elif question.kind == PAIR and not yes:
-            self.split_by(question.classes[0], [[image] for image in question.images])
-        else:
-            (self.confirm if yes else self.reject)(question.images)
+        words = answers.in_words(self.registry, question, yes)
+        self._correct(lambda correction: answers.answer(correction, question, yes), words, question.images or None)
 
     # Back and forth
 

@@ -155,17 +155,23 @@ def new_class(
 
 
 def split_by(
-    registry: ClassRegistry, chosen: Chosen, which: int | str, groups: Sequence[Sequence[int]], stage: int
+    registry: ClassRegistry,
+    chosen: Chosen,
+    which: int | str,
+    groups: Sequence[Sequence[int]],
+    stage: int,
+    part: np.ndarray | None = None,
 ) -> tuple[ClassEntry, ...]:
     """Split a class by examples of each part, places among the chosen: all its images; the first part keeps the id.
 
-    The other images go to the part whose mean they are nearest to, found by k-means that starts from the examples.
+    The other images go to the part whose mean they are nearest to, found by k-means that starts from the examples; or
+    `part` (n,) says to which, and then images of other classes may be among the chosen, too.
     """
     entry = registry.find(which)
     flat = [i for group in groups for i in group]
     if len(groups) < 2 or not all(groups) or len(set(flat)) < len(flat):
         raise InputError("a split needs examples of at least two parts, each image in one of them")
-    part = _parts(chosen.points, groups)
+    part = _parts(chosen.points, groups) if part is None else part
     confirm_places = chosen.some(groups[0])
     move(registry, confirm_places, entry.id)
     made = [entry]

@@ -212,5 +212,8 @@ EXPERIMENTS = {
     "fine-grained": Experiment("cars and aircraft", ("cars", "aircraft"), some_methods),
     "calm-ablation": Experiment("Calm's parts left out one at a time", ("cifar100",), calm_ablation),
 }
-CHECK = "calm-check"  # not of the paper: Calm on feature vectors, with supervised bounds
-CHECK_TITLE = "Calm on feature vectors of one's own, with supervised bounds"
+# Not of the paper, on feature vectors of one's own, with arguments and flags of their own:
+OWN_EXPERIMENTS = {
+    "calm-check": "Calm on feature vectors of one's own, with supervised bounds",
+    "questions": "what a person's answers are worth, on feature vectors: chosen against random questions",
+}
