@@ -11,6 +11,8 @@ import torch
 
 from happycat import Happycat
 from happycat.model.answers import answer, in_words
+from happycat.model.editor import Editor
+from happycat.model.file import locked
 from happycat.model.membership import confirm, new_class
 from happycat.model.questions import MEMBER, PAIR, SAME, Interview, Question, ask, random_questions
 from happycat.model.review import Review
@@ -34,9 +36,9 @@ def fitted(noise: float) -> Happycat:
 class Case:
     """A model with a discovery: images of three new classes and of the labelled ones, and the truth."""
 
-    def __init__(self, num_new: int, noise: float = 0.08):
+    def __init__(self, num_new: int, noise: float = 0.08, cat: Happycat | None = None):
         self.truth = np.repeat(np.arange(LABELLED + NEW), [OLD] * LABELLED + [IMAGES] * NEW)
-        self.cat = copy.deepcopy(fitted(noise))
+        self.cat = cat or copy.deepcopy(fitted(noise))
         found = self.cat.discover(made(self.truth, noise, 2), num_new)
         self.review: Review = review_of(found, self.cat.stage_)
         self.images = ReviewedImages.of(self.cat, self.review)
@@ -216,3 +218,29 @@ def test_the_history_says_what_an_answer_did(right):
         *("confirm 1 image", "reject 1 image"),
     ]
     assert in_words(registry, pair._replace(group=(1,)), False) == f"split class {one} by 2 images"
+
+
+@pytest.mark.parametrize("kind", [SAME, PAIR, MEMBER])
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_model_file_is_changed_as_a_model_in_memory_is(kind, yes, tmp_path):
+    """The same question, answered in a file by the editor, makes the same classes; and it is not asked again."""
+    cat, path = copy.deepcopy(fitted(0.08)), tmp_path / "shop.cat"
+    cat.save(path)
+    case = Case(NEW + 1, cat=cat)
+    folder = tmp_path / "found"
+    folder.mkdir()
+    more = {"results": str(folder), "review": case.review.write(folder)}
+    with locked(path):
+        cat.append(path, "discover", more)
+    editor = Editor(path)
+    asked = editor.questions(1000)
+    assert [one[:3] for one in asked] == [one[:3] for one in ask(cat, case.review, 1000)]
+    question = next(one for one in asked if one.kind == kind)
+    words = in_words(editor.registry, question, yes)
+    editor.answer(question, yes)
+    answer(case.images, question, yes)
+    given = case.images.decision().assigned
+    ids = [entry.id for entry in case.cat.registry_]
+    assert [row.id for row in editor.assigned()] == [ids[i] if i >= 0 else None for i in given.tolist()]
+    assert editor.history[-1]["what"] == words
+    assert question[:3] not in [one[:3] for one in editor.questions(1000)]
