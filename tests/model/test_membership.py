@@ -438,3 +438,13 @@ def test_undo_and_redo_of_a_file(model):
     assert redo(model) == 3
     done = correct_images(model, "move", lambda c: c.chosen([0]).given[0], images=1)
     assert done.result in (0, None)
+
+
+def test_images_that_were_spoken_of_are_neither_the_most_typical_nor_doubtful(model):
+    """A doubtful image that a person confirmed has the probability 1; that does not make it typical."""
+    editor = Editor(model)
+    before = next(one for one in editor.summaries() if one.id == KNOWN)
+    assert before.doubtful
+    editor.confirm(before.doubtful)
+    after = next(one for one in editor.summaries() if one.id == KNOWN)
+    assert not set(before.doubtful) & {*after.typical, *after.doubtful}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from happycat.base.errors import InputError
-from happycat.model.summary import _Classes
+from happycat.model.summary import Classes
 from happycat.report.classes import ClassSummary
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Key = tuple[int, int]  # a class's id, and a hash of its images
 
 
-class _Deferred(_Classes):
+class _Deferred(Classes):
     """Classes whose separation is looked up in `known` by `summary`, and computed by `separate` only."""
 
     known: dict[Key, float | None]
@@ -30,14 +30,14 @@ class _Deferred(_Classes):
     def key(self, place: int) -> Key:
         return self.entries[place].id, hash(tuple(sorted(self.members[place])))
 
-    def _separation(self, place: int) -> float | None:
+    def separation(self, place: int) -> float | None:
         return self.known.get(self.key(place))
 
     def separate(self, place: int) -> float | None:
         """The separation of a class; it is known from now on."""
         key = self.key(place)
         if key not in self.known:
-            self.known[key] = super()._separation(place)
+            self.known[key] = super().separation(place)
         return self.known[key]
 
 
@@ -55,10 +55,7 @@ class Summaries:
         classes = _Deferred(editor.cat, rows, torch.from_numpy(editor.review.points), editor.review.stage)
         classes.known = self._known
         self._classes = classes
-        found = [classes.summary(place) for place in range(len(classes.entries))]
-        found.sort(key=lambda one: (one.kind != "new", -one.images))
-        gone = [entry for entry in editor.registry.entries if entry.dropped and entry.rows]
-        return found + [classes.class_summary(entry, "dropped", 0) for entry in gone]
+        return classes.summaries()
 
     def separation(self, which: int) -> float | None:
         """The separation of a class of the last version, one at a time."""

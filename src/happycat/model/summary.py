@@ -23,15 +23,14 @@ def class_summaries(cat: Happycat, assigned: Sequence[Assignment], points: Tenso
 
     `points` (N, d) are the images in the model's space, in the order of `assigned`.
     """
-    entries, classes = list(cat.registry_), _Classes(cat, assigned, points, stage)
-    summaries = [classes.summary(place) for place in range(len(entries))]
-    summaries.sort(key=lambda one: (one.kind != "new", -one.images))
-    gone = [entry for entry in cat.registry_.entries if entry.dropped and entry.rows]
-    return summaries + [classes.class_summary(entry, "dropped", 0) for entry in gone]
+    return Classes(cat, assigned, points, stage).summaries()
 
 
-class _Classes:
-    """The living classes, the rows of prototypes that each owns, and the images that each was given."""
+class Classes:
+    """The living classes, the rows of prototypes that each owns, and the images that each was given.
+
+    `members` are the images of each class, the surest first, then those that a person has spoken of.
+    """
 
     def __init__(self, cat: Happycat, assigned: Sequence[Assignment], points: Tensor, stage: int):
         self.registry, self.entries, self.stage = cat.registry_, list(cat.registry_), stage
@@ -41,10 +40,17 @@ class _Classes:
         self.rows, self.owner = torch.from_numpy(self.registry.pool.vectors[active.rows]), active.owner
         place = {entry.id: i for i, entry in enumerate(self.entries)}
         self.members: list[list[int]] = [[] for _ in self.entries]
-        for i in sorted(range(len(assigned)), key=lambda i: -assigned[i].probability):
+        for i in sorted(range(len(assigned)), key=lambda i: (assigned[i].said != "", -assigned[i].probability)):
             if (given := assigned[i].id) is not None:
                 self.members[place[given]].append(i)
         self.means, self.mean_owner = self._means(cat.mean_cosine_)
+
+    def summaries(self) -> list[ClassSummary]:
+        """All classes, those that were just discovered first, then the dropped ones."""
+        found = [self.summary(place) for place in range(len(self.entries))]
+        found.sort(key=lambda one: (one.kind != "new", -one.images))
+        gone = [entry for entry in self.registry.entries if entry.dropped and entry.rows and not entry.ignored]
+        return found + [self.class_summary(entry, "dropped", 0) for entry in gone]
 
     def _means(self, length: float) -> tuple[Tensor, np.ndarray]:
         """The classes' mean images (M, d), and whose each is (M,).
@@ -66,16 +72,17 @@ class _Classes:
     def summary(self, place: int) -> ClassSummary:
         entry, members = self.entries[place], self.members[place]
         kind: Kind = "new" if self._just_found(entry) else "labelled" if entry.labelled else "found"
+        open_ones = [i for i in members if not self.assigned[i].said]
         confidence = float(np.mean([self.assigned[i].probability for i in members])) if members else None
         return self.class_summary(
             entry,
             kind,
             len(members),
             confidence=confidence,
-            separation=self._separation(place),
+            separation=self.separation(place),
             nearest=self._nearest(place),
             typical=tuple(members[:TYPICAL]),
-            doubtful=tuple(members[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(members) > TYPICAL else (),
+            doubtful=tuple(open_ones[: TYPICAL - 1 : -1][:DOUBTFUL]) if len(open_ones) > TYPICAL else (),
         )
 
     def class_summary(self, entry: ClassEntry, kind: Kind, images: int, **more: Any) -> ClassSummary:
@@ -90,7 +97,7 @@ class _Classes:
             **more,
         )
 
-    def _separation(self, place: int) -> float | None:
+    def separation(self, place: int) -> float | None:
         """The separation; of a class that a person merged, the mean over its parts: that they differ was on purpose."""
         images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)

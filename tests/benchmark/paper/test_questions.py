@@ -114,14 +114,17 @@ def test_tables_and_panels_are_over_the_orders():
     assert [labels for labels, _ in accuracy.rows] == [
         *(("made", "0", NOBODY_ASKED), ("made", "10", CHOSEN), ("made", "10", RANDOM)),
     ]
-    assert [cell.mean for cell in accuracy.rows[1][1]] == [82.5, 90, 60.5, 83, 1, 75]
+    assert [cell.mean for cell in accuracy.rows[1][1]] == [82.5, 90, 60.5, 83, 1, 75, 1, 0, 0]
+    assert accuracy.rows[1][1][6].spread == 0  # within each order
     assert accuracy.rows[1][1][2].spread == pytest.approx(0.5**0.5)
     assert [labels[2] for labels, _ in answers.rows] == [CHOSEN, RANDOM]
     assert [cell.mean for cell in answers.rows[0][1]] == [1.5, 0, 0, 0, 0, 8.5]
     panels = results.panels()
-    assert [panel.title for panel in panels] == ["made: All", "made: New", "made: number of classes"]
+    assert [panel.y_label for panel in panels] == ["All, gain (points)", "New, gain (points)", "K off by (classes)"]
+    assert {panel.title for panel in panels} == {"made"}
     assert panels[0].x == [0, 10]
-    assert [list(series.values) for series in panels[0].series] == [[81.5, 82.5]] * 2  # both begin with no answer
+    assert [list(series.values) for series in panels[0].series] == [[0, 1]] * 2  # both begin with no answer
+    assert [list(series.values) for series in panels[2].series] == [[1, 1]] * 2
 
 
 # The command

@@ -21,6 +21,8 @@ from happycat.report.tables import Cell, ResultTable, Row
 Figure = Callable[[AnsweredRun], float | None]
 NAME = "questions"
 KINDS = ("same", "pair", "member")
+GROUPS = ("all", "old", "new")
+OFF_BY = "K off by (classes)"
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,21 @@ class QuestionResults:
         return {NAME: self._accuracy(), f"{NAME}-answers": self._answers()}
 
     def _accuracy(self) -> ResultTable:
-        figures: tuple[Figure, ...] = (*map(mean_of, ("all", "old", "new")), last_all, number_error, classes_found)
+        figures: tuple[Figure, ...] = (*map(mean_of, GROUPS), last_all, number_error, classes_found)
+        rows = [
+            (labels, (*cells, *(self._gain(labels[0], labels[2], int(labels[1]), group) for group in GROUPS)))
+            for labels, cells in self._rows(figures)
+        ]
         return ResultTable(
             title="Accuracy and number of classes after so many answers a stage, averages over the stages (%)",
             labels=("features", "answers", "questions"),
-            columns=("All", "Old", "New", "last All", "K off by", "K found"),
-            rows=tuple(self._rows(figures)),
+            columns=("All", "Old", "New", "last All", "K off by", "K found", "All +", "Old +", "New +"),
+            rows=tuple(rows),
             notes=(
                 "Answers of a simulated truthful person to each stage; K, the number of new classes, is estimated "
-                f"before she is asked (but in the row {KNOWN}). K off by: the mean of |classes of the stage − truth|; "
-                "K found: classes of the stage, % of the truth. Mean ± standard deviation over the class orders.",
+                f"before she is asked (but in the row {KNOWN!r}). K off by: the mean distance of the number of classes "
+                "of a stage from the truth; K found: classes of the stages, % of the truth. All +, Old +, New +: "
+                "points more than without an answer in the same class order. Mean ± standard deviation over the orders.",
                 f"Chosen questions are chosen again after {BATCH} answers. A random question is of a kind drawn first: "
                 "a new class and another, two images of a new class, or an image and its class.",
             ),
@@ -77,30 +84,39 @@ class QuestionResults:
         rows: list[Row] = []
         for name, runs in self.sets.items():
             for asked, budget in dict.fromkeys((run.asked, run.budget) for run in runs):
-                some = [run for run in runs if (run.asked, run.budget) == (asked, budget)]
+                some = self._some(name, asked, budget)
                 cells = tuple(over_seeds([figure(run) for run in some]) for figure in figures)
                 rows.append(((name, str(budget), asked), cells))
         return rows
 
     def panels(self) -> list[Panel]:
-        """All, New and the error of the number of classes against the answers a stage, a row for each data set."""
+        """What is gained in All and New, and the error of the number of classes, against the answers a stage."""
         made = []
         for name, runs in self.sets.items():
             budgets = sorted({run.budget for run in runs})
-            for title, label, figure in (
-                ("All", "accuracy (%)", mean_of("all")),
-                ("New", "accuracy (%)", mean_of("new")),
-                ("number of classes", "off by", number_error),
-            ):
+            for label in ("All, gain (points)", "New, gain (points)", OFF_BY):
                 curves = []
                 for asked in (CHOSEN, RANDOM):
-                    cells = [self._cell(runs, asked if budget else NOBODY_ASKED, budget, figure) for budget in budgets]
+                    cells = [self._point(name, label, asked if budget else NOBODY_ASKED, budget) for budget in budgets]
                     curves.append(Series(f"{asked} questions", [c.mean for c in cells], [c.spread for c in cells]))
-                made.append(Panel(f"{name}: {title}", budgets, curves, "answers a stage", label))
+                made.append(Panel(name, budgets, curves, "answers a stage", label))
         return made
 
-    def _cell(self, runs: list[AnsweredRun], asked: str, budget: int, figure: Figure) -> Cell:
-        return over_seeds([figure(run) for run in runs if (run.asked, run.budget) == (asked, budget)])
+    def _point(self, name: str, label: str, asked: str, budget: int) -> Cell:
+        """What is drawn in the panel with that label."""
+        if label == OFF_BY:
+            return over_seeds([number_error(run) for run in self._some(name, asked, budget)])
+        return self._gain(name, asked, budget, label.split(",")[0].lower())
+
+    def _some(self, name: str, asked: str, budget: int) -> list[AnsweredRun]:
+        """The runs of a data set with so many answers, in the order of the class orders."""
+        return [run for run in self.sets[name] if (run.asked, run.budget) == (asked, budget)]
+
+    def _gain(self, name: str, asked: str, budget: int, group: str) -> Cell:
+        """By how much a group's accuracy is higher than without an answer in the same class order."""
+        without = {run.order: mean_of(group)(run) for run in self._some(name, NOBODY_ASKED, 0)}
+        pairs = [(mean_of(group)(run), without[run.order]) for run in self._some(name, asked, budget)]
+        return over_seeds([None if a is None or b is None else a - b for a, b in pairs])
 
 
 def mean_of(group: str) -> Figure:
