@@ -63,7 +63,7 @@ class QuestionResults:
                 "Answers of a simulated truthful person to each stage; K, the number of new classes, is estimated "
                 f"before she is asked (but in the row {KNOWN!r}). K off by: the mean distance of the number of classes "
                 "of a stage from the truth; K found: classes of the stages, % of the truth. All +, Old +, New +: "
-                "points more than without an answer in the same class order. Mean ± standard deviation over the orders.",
+                "points more than without an answer in the same class order. Mean ± deviation over the orders.",
                 f"Chosen questions are chosen again after {BATCH} answers. A random question is of a kind drawn first: "
                 "a new class and another, two images of a new class, or an image and its class.",
             ),
