@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -16,6 +18,7 @@ from happycat.base.errors import InUseError
 from happycat.base.progress import SILENT
 from happycat.cli.app import discover_next
 from happycat.model import file as model_file
+from tests.app.people import Running
 
 COMMAND = [sys.executable, "-m", "happycat", "app"]
 
@@ -62,3 +65,22 @@ def test_a_discovery_of_the_app_holds_the_model_and_keeps_embeddings(model, monk
     said = discover_next(model, model.parent / "inbox", 2, SILENT, backbone)
     assert said == "7 of these images were in the discovery of version 2."
     assert not model.with_name("shop.cat.cache").exists()
+
+
+def test_the_example_of_another_program_names_a_class(model, monkeypatch, capsys):
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples/app_client.py"))
+    running = Running(model)
+    try:
+        monkeypatch.setattr(sys, "argv", ["app_client.py", running.address])
+        example["main"]()
+        shown = capsys.readouterr().out
+        monkeypatch.setattr(sys, "argv", ["app_client.py", running.address, "6", "fox"])
+        example["main"]()
+        assert capsys.readouterr().out == "version 3: name #6 'fox'\n"
+        monkeypatch.setattr(sys, "argv", ["app_client.py", running.address, "99", "fox"])
+        with pytest.raises(SystemExit, match="there is no class 99"):
+            example["main"]()
+    finally:
+        running.stop()
+    assert "#6 class 6, " in shown
+    assert ".png" in shown

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from happycat.app.summaries import Summaries
+from happycat.model.summary import sentence
 from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 
 if TYPE_CHECKING:
     from happycat.model.editor import Editor
-    from happycat.model.results import Assignment
     from happycat.model.review import Review
 
 SAID = {"": 0, "confirmed": 1, "ignored": 2}  # what a person said of an image
@@ -43,7 +42,7 @@ def state_of(editor: Editor, summaries: Summaries) -> dict[str, Any]:
         "version": editor.version,
         "model": editor.path.name,
         "review": _review(editor.review),
-        "sentence": _sentence(rows, classes),
+        "sentence": sentence(rows, classes) if rows else "Nothing was discovered yet.",
         "words": {"separation": SEPARATION, "confidence": CONFIDENCE},
         "classes": [_class(editor, one) for one in classes],
         "cls": [row.id for row in rows],
@@ -96,14 +95,3 @@ def _class(editor: Editor, one: ClassSummary) -> dict[str, Any]:
 
 def _version(one: dict[str, Any]) -> dict[str, Any]:
     return {"number": one["number"], "what": one["what"], "when": one["when"], "images": one.get("images")}
-
-
-def _sentence(rows: Sequence[Assignment], classes: Sequence[ClassSummary]) -> str:
-    """Where the images went, in one sentence."""
-    if not rows:
-        return "Nothing was discovered yet."
-    new = [one for one in classes if one.kind == "new"]
-    inside = sum(one.images for one in new)
-    known = sum(one.images for one in classes if one.kind in ("labelled", "found"))
-    words = "one new class" if len(new) == 1 else f"{len(new) or 'no'} new classes"
-    return f"{inside:,} images in {words}, {known:,} in known ones."

@@ -22,12 +22,10 @@ from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
 from happycat.model.estimator import Happycat
 from happycat.model.knowledge import Knowledge
-from happycat.model.membership import in_words
 from happycat.model.results import Assignment
 from happycat.model.review import Review, last_discovery, last_review
-from happycat.model.summary import class_summaries
+from happycat.model.summary import class_summaries, sentence
 from happycat.report.charts import Number
-from happycat.report.classes import ClassSummary
 from happycat.report.html import Dot, Page
 
 THUMBNAILS, PIXELS = 2000, 72  # at most so many small pictures, so many pixels a side
@@ -49,7 +47,7 @@ def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> 
     since = versions[discovery["number"] :] if discovery else []
     page = Page(
         title=model.name,
-        sentence=_sentence(rows, classes),
+        sentence=sentence(rows, classes),
         made=datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
         version=__version__,
         model=model.name,
@@ -113,21 +111,6 @@ def _shown(versions: Sequence[dict[str, Any]], discovery: dict[str, Any] | None,
     return (
         f"This is version {last} of the model: the discovery of version {discovery['number']} and {corrections} since."
     )
-
-
-def _sentence(rows: Sequence[Assignment], classes: Sequence[ClassSummary]) -> str:
-    """How many images are in new classes, in known ones and in none, in words."""
-    new = [one for one in classes if one.kind == "new"]
-    in_new, in_known = (sum(one.images for one in classes if (one.kind == "new") == wanted) for wanted in (True, False))
-    parts = []
-    if new:
-        parts.append(f"{in_words(in_new)} in {'one new class' if len(new) == 1 else f'{len(new):,} new classes'}")
-        parts.append(f"{in_known:,} in known ones")
-    else:
-        parts.append(f"No new class: {in_words(in_known)} in known ones")
-    if rest := len(rows) - in_new - in_known:
-        parts.append(f"{rest:,} in none")
-    return ", ".join(parts)
 
 
 def _thumbnail(pictures: Pictures, i: int) -> str | None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from happycat.model.estimator import Happycat
+from happycat.model.membership import in_words
 from happycat.model.quality import separation
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment
@@ -24,6 +25,21 @@ def class_summaries(cat: Happycat, assigned: Sequence[Assignment], points: Tenso
     `points` (N, d) are the images in the model's space, in the order of `assigned`.
     """
     return Classes(cat, assigned, points, stage).summaries()
+
+
+def sentence(rows: Sequence[Assignment], classes: Sequence[ClassSummary]) -> str:
+    """How many images are in new classes, in known ones and in none, in words."""
+    new = [one for one in classes if one.kind == "new"]
+    in_new, in_known = (sum(one.images for one in classes if (one.kind == "new") == wanted) for wanted in (True, False))
+    parts = []
+    if new:
+        parts.append(f"{in_words(in_new)} in {'one new class' if len(new) == 1 else f'{len(new):,} new classes'}")
+        parts.append(f"{in_known:,} in known ones")
+    else:
+        parts.append(f"No new class: {in_words(in_known)} in known ones")
+    if rest := len(rows) - in_new - in_known:
+        parts.append(f"{rest:,} in none")
+    return ", ".join(parts)
 
 
 class Classes:
