@@ -448,3 +448,12 @@ def test_images_that_were_spoken_of_are_neither_the_most_typical_nor_doubtful(mo
     editor.confirm(before.doubtful)
     after = next(one for one in editor.summaries() if one.id == KNOWN)
     assert not set(before.doubtful) & {*after.typical, *after.doubtful}
+
+
+def test_a_loaded_model_knows_which_images_its_last_discovery_counted(model):
+    cat = Happycat.load(model)
+    row = cat.registry_.entries[KNOWN].rows[0]
+    size = cat.registry_.pool.sizes[row]
+    mine = INBOX[[one.id == KNOWN for one in cat.assign(INBOX)]]
+    cat.confirm(mine)
+    assert cat.registry_.pool.sizes[row] == size  # they were in the sum already

@@ -111,6 +111,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     _base: Part | None  # of the file that the model was loaded from
     _tag: VersionTag | None  # the version that it was loaded from or last saved as
     _counted: dict[bytes, int]  # the row of the pool that the last discovery counted each of its images in
+    _file: Path | None  # that the model was loaded from, until its last discovery was looked at or another made
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
             generator = seeded(state.random_state, "discover", self.stage_)
             found = discover_classes(state, gathered, features, number, generator, progress)
         self.stage_ += 1
-        self._counted = dict(zip(as_bytes(found.digests), found.counted.tolist(), strict=True))
+        self._counted, self._file = dict(zip(as_bytes(found.digests), found.counted.tolist(), strict=True)), None
         return found
 
     def predict(self, X: Source) -> np.ndarray:
@@ -283,6 +284,10 @@ class Happycat(ClassifierMixin, BaseEstimator):
 
     def _chosen_of(self, gathered: Gathered, progress: Progress) -> Chosen:
         features = embed(self.extractor(), gathered.pictures, VIEWS, progress, self.cache_dir)
+        if self._file is not None:  # the last discovery's folder is read when it is needed
+            review, self._file = review_of_stage(self._file, self.stage_), None
+            if review is not None:
+                self._counted = dict(zip(as_bytes(review.digests), review.counted.tolist(), strict=True))
         return chosen_images(self._state(), features, gathered.pictures.contents(), self._counted)
 
     # On disk
@@ -317,15 +322,13 @@ class Happycat(ClassifierMixin, BaseEstimator):
         cat._take(state, found.base.metadata["backbone"])
         cat._extractor, cat._tag = None, found.tag
         cat._base = Part(found.base.metadata, dict(found.base.arrays))
-        review = review_of_stage(Path(path), state.stage)
-        if review is not None:
-            cat._counted = dict(zip(as_bytes(review.digests), review.counted.tolist(), strict=True))
+        cat._file = Path(path)
         return cat
 
     def _take(self, state: State, backbone: str) -> None:
         self.calm_, self.registry_, self.stage_, self.mean_cosine_, _ = state
         self.backbone_, self.n_features_in_ = backbone, state.calm.tail.dim
-        self._counted = {}
+        self._counted, self._file = {}, None
 
     def _state(self) -> State:
         return State(self.calm_, self.registry_, self.stage_, self.mean_cosine_, checked_seed(self.random_state))
