@@ -13,7 +13,7 @@ from happycat import Happycat
 from happycat.model.answers import answer, in_words
 from happycat.model.editor import Editor
 from happycat.model.file import locked
-from happycat.model.membership import confirm, new_class
+from happycat.model.membership import confirm, ignore, new_class
 from happycat.model.questions import MEMBER, PAIR, SAME, Interview, Question, ask, random_questions
 from happycat.model.review import Review
 from happycat.model.reviewed import ReviewedImages
@@ -164,6 +164,15 @@ def test_yes_to_a_member_puts_it_there_even_if_it_was_given_another_class_meanwh
     image, other = right.images.members(right.new[0])[0], right.new[1]
     answer(right.images, Question(MEMBER, (other,), (image,), "", 0.0), True)
     assert image in right.images.members(other)
+
+
+def test_no_to_a_member_is_remembered_even_if_no_class_fits_it_meanwhile(right):
+    image, other = right.images.members(right.new[0])[0], right.new[1]
+    registry = right.cat.registry_
+    ignore(registry, right.images.chosen([image]), right.cat.stage_)
+    assert right.images.chosen([image]).given == [None]
+    answer(right.images, Question(MEMBER, (other,), (image,), "", 0.0), False)
+    assert registry.statements.of(right.review.digests)[image].rejected == {other}
 
 
 def test_of_a_pair_without_a_group_the_odd_one_is_rejected(right):

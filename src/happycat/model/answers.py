@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from happycat.model import membership
 from happycat.model.membership import Chosen
-from happycat.model.questions import MEMBER, PAIR, SAME, Question
+from happycat.model.questions import PAIR, SAME, Question
 from happycat.model.registry import ClassRegistry
 
 
@@ -35,10 +36,14 @@ def answer(images: Correctable, question: Question, yes: bool) -> None:
         registry.merge(one, two) if yes else registry.hold_apart(one, two)
     elif question.kind == PAIR and not yes:
         (divide if question.group else reject_odd_one)(images, question)
-    elif question.kind == MEMBER and yes:
-        membership.move(registry, images.chosen(question.images), f"#{question.classes[0]}")
     else:
-        (membership.confirm if yes else membership.reject)(registry, images.chosen(question.images))
+        (membership.confirm if yes else membership.reject)(registry, asked_about(images, question))
+
+
+def asked_about(images: Correctable, question: Question) -> Chosen:
+    """The images of a question, as given the class that was asked about, even if they are given another since."""
+    chosen = images.chosen(question.images)
+    return replace(chosen, given=[question.classes[0]] * len(chosen))
 
 
 def in_words(registry: ClassRegistry, question: Question, yes: bool) -> str:
@@ -64,7 +69,7 @@ def divide(images: Correctable, question: Question) -> None:
 
 def reject_odd_one(images: Correctable, question: Question) -> None:
     """Reject the one of a pair that is less like its class: the two differ, and stand for no group of images."""
-    chosen, registry = images.chosen(question.images), images.registry
+    chosen, registry = asked_about(images, question), images.registry
     vectors = registry.pool.vectors[registry.owned(registry.find(f"#{question.classes[0]}"))]
     odd = int((chosen.points @ vectors.T).max(1).argmin())
     membership.reject(registry, chosen.some([odd]))
