@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,9 @@ def discovery(number: int, low: int, high: int, doubt: str = "") -> Discovery:
         count=Count(number, low, high, [number], [1.0]),
         doubt=doubt,
         points=torch.zeros(2, 3),
+        learned=torch.zeros(2, 3),
+        digests=np.zeros((2, 16), np.uint8),
+        counted=np.full(2, -1),
         pictures=VectorRows(torch.zeros(2, 3).numpy()),
     )
 
