@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import threading
 
 import numpy as np
 import pytest
 import torch
 
-from happycat.backbone import points
 from happycat.backbone import store as tokens
+from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore, affordable_views
 from happycat.backbone.tail import Tail
-from happycat.backbone.trunk import Trunk
+from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.errors import InputError, StorageError
+from happycat.base.ranks import Ranks
 from happycat.images.pictures import ArrayPictures
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from tests.helpers.runs import small_vit
@@ -38,7 +39,7 @@ def store_of(root, trunk, pictures, views=3) -> TokenStore:
 
 def fill(store, trunk, pictures) -> list[int]:
     told = []
-    store.fill(trunk, pictures, PLAN, 0, told.append)
+    fill_tokens(store, trunk, pictures, PLAN, 0, told.append)
     return told
 
 
@@ -62,44 +63,150 @@ def test_holds_what_the_trunk_says(tmp_path, trunk, pictures):
 def test_size_is_what_the_recipe_says(tmp_path, trunk, pictures):
     store = store_of(tmp_path, trunk, pictures)
     fill(store, trunk, pictures)
-    on_disk = sum((store.folder / name).stat().st_size for name in ("tokens.bin", "cls.bin"))
-    assert on_disk == store.recipe.total_bytes == 11 * 4 * (5 * 24 * 2 + 24 * 4)
+    assert store.recipe.total_bytes == 11 * 4 * (5 * 24 * 2 + 24 * 4)
+    on_disk = sum(path.stat().st_size for path in store.folder.glob("*.safetensors"))
+    assert 0 < on_disk - store.recipe.total_bytes < 1000  # the names of the tensors, their shapes and the checksum
 
 
-@pytest.mark.parametrize("damage", ["torn tail", "flipped bit", "lost point", "torn point"])
-def test_goes_on_after_an_interruption(tmp_path, trunk, pictures, monkeypatch, damage):
-    monkeypatch.setattr(points, "POINT_SECONDS", -1)
-    monkeypatch.setattr(tokens, "TRUNK_BATCH", 8)  # two pictures a batch
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Shards of two pictures: 11 pictures make six."""
+    monkeypatch.setattr(tokens, "SHARD", 2)
+
+
+def content(store) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(store.folder.glob("*.safetensors"))]
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped bit", "lost", "of another size", "not a file of tensors"])
+def test_a_damaged_shard_is_computed_again_and_no_other(tmp_path, trunk, pictures, small_shards, damage):
+    store = store_of(tmp_path, trunk, pictures)
+    fill(store, trunk, pictures)
+    before, path = content(store), store.folder / "00003.safetensors"
+    assert len(before) == 6
+    if damage == "torn":
+        path.write_bytes(path.read_bytes()[:-5])
+    elif damage == "flipped bit":
+        raw = bytearray(path.read_bytes())
+        raw[-3] ^= 1
+        path.write_bytes(raw)
+    elif damage == "lost":
+        path.unlink()
+    elif damage == "of another size":
+        path.write_bytes((store.folder / "00005.safetensors").read_bytes())  # of one picture
+    else:
+        path.write_bytes(b"?")
+    again, computed = store_of(tmp_path, trunk, pictures), []
+
+    def extract(shards):
+        for shard in shards:
+            computed.append(shard)
+            yield tokens.token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
+
+    if damage == "lost":
+        tokens.Store.fill(again, extract)
+    else:
+        with pytest.warns(UserWarning, match="is damaged") as said:
+            tokens.Store.fill(again, extract)
+        assert len(said) == 1
+    assert computed == [range(6, 8)]
+    fill(store_of(tmp_path, trunk, pictures), trunk, pictures)  # all of them are whole
+
+
+def join(said) -> Tokens:
+    return Tokens(*(torch.cat(part) for part in zip(*said, strict=True)))
+
+
+def test_what_a_kill_leaves_is_no_shard(tmp_path, trunk, pictures, small_shards, monkeypatch):
     whole = store_of(tmp_path / "whole", trunk, pictures)
     fill(whole, trunk, pictures)
-    store = store_of(tmp_path / "damaged", trunk, pictures)
-    fill(store, trunk, pictures)
-    data, log = store.folder / "tokens.bin", store.folder / "points.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    assert len(lines) == 6
-    kept = {"torn tail": 5, "flipped bit": 2, "lost point": 3, "torn point": 4}[damage]
-    if damage == "torn tail":
-        data.write_bytes(data.read_bytes()[:-5])
-    elif damage == "flipped bit":
-        raw = bytearray(data.read_bytes())
-        raw[5 * store.recipe.sizes["tokens.bin"]] ^= 1
-        data.write_bytes(raw)
-    elif damage == "lost point":
-        log.write_text("".join(lines[:3]))
-    else:
-        log.write_text("".join(lines[:4]) + lines[4][:9])
-    damaged = damage in ("torn tail", "flipped bit")  # behind the last point lies only what a kill left
-    with pytest.warns(UserWarning, match="is damaged") if damaged else nullcontext():
-        told = fill(store_of(tmp_path / "damaged", trunk, pictures), trunk, pictures)
-    assert told[0] == min(11, 2 * kept)
-    assert data.read_bytes() == (whole.folder / "tokens.bin").read_bytes()
-    assert (store.folder / "cls.bin").read_bytes() == (whole.folder / "cls.bin").read_bytes()
+    store = store_of(tmp_path / "killed", trunk, pictures)
+    save, saved = tokens.save_file, []
+
+    def killed(tensors, path, metadata):
+        save(tensors, path, metadata)
+        saved.append(path)
+        if len(saved) == 3:
+            raise KeyboardInterrupt  # before the file has its name
+
+    monkeypatch.setattr(tokens, "save_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fill(store, trunk, pictures)
+    monkeypatch.setattr(tokens, "save_file", save)
+    assert store.recorded() == 4
+    assert not list(store.folder.glob("*.lock"))
+    fill(store_of(tmp_path / "killed", trunk, pictures), trunk, pictures)
+    assert content(store) == content(whole)
 
 
-def test_a_full_store_is_not_extracted_again(tmp_path, trunk, pictures, monkeypatch):
+def test_a_full_store_is_not_extracted_again(tmp_path, trunk, pictures):
     fill(store_of(tmp_path, trunk, pictures), trunk, pictures)
-    monkeypatch.setattr(TokenStore, "_extract", lambda *_: pytest.fail("extracted again"))
-    assert fill(store_of(tmp_path, trunk, pictures), trunk, pictures) == [11]
+    told = []
+
+    def extract(shards):
+        assert not list(shards)
+        yield from ()
+
+    store_of(tmp_path, trunk, pictures).fill(extract, told.append)
+    assert told == [11]
+
+
+def test_two_at_once_share_the_work(tmp_path, trunk, pictures, small_shards):
+    """The first stops within a shard; the second does all the others, then waits for that one."""
+    within, go_on, done = threading.Event(), threading.Event(), {"first": [], "second": []}
+
+    def extract(name):
+        def extracted(shards):
+            for shard in shards:
+                done[name].append(shard.start)
+                if name == "first":
+                    within.set()
+                    assert go_on.wait(20)
+                elif len(done[name]) == 5:
+                    go_on.set()
+                rows = [expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]
+                yield tokens.token_tensors(join(rows))
+
+        return extracted
+
+    stores = {name: store_of(tmp_path, trunk, pictures) for name in done}
+    threads = {name: threading.Thread(target=stores[name].fill, args=(extract(name),)) for name in done}
+    threads["first"].start()
+    assert within.wait(20)
+    threads["second"].start()
+    for thread in threads.values():
+        thread.join(20)
+        assert not thread.is_alive()
+    assert done["first"] == [0]
+    assert sorted(done["second"]) == [2, 4, 6, 8, 10]
+    assert stores["second"].open()
+
+
+class Half(Ranks):
+    """The second of two processes, alone: the first does nothing and is not waited for."""
+
+    rank, size = 1, 2
+
+
+def test_a_process_begins_with_its_share_and_does_what_others_leave(tmp_path, trunk, pictures, small_shards):
+    order = []
+
+    def extract(shards):
+        for shard in shards:
+            order.append(shard.start // 2)
+            yield tokens.token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
+
+    store_of(tmp_path, trunk, pictures).fill(extract, ranks=Half())
+    assert order == [3, 4, 5, 2, 1, 0]
+
+
+def test_a_folder_that_is_not_shared_is_said(tmp_path, trunk, pictures, small_shards):
+    class Elsewhere(Half):
+        def wait(self):
+            next(tmp_path.glob("*/00000.safetensors")).unlink()  # it is on another machine's disk
+
+    with pytest.raises(StorageError, match="2 of 11 pictures are not in .* share the folder"):
+        fill_tokens(store_of(tmp_path, trunk, pictures), trunk, pictures, PLAN, 0, ranks=Elsewhere())
 
 
 def test_the_name_depends_on_everything_that_matters(trunk, pictures):
@@ -122,7 +229,7 @@ def test_a_foreign_folder_is_refused(tmp_path, trunk, pictures):
 
 def test_too_little_space_is_said_before_work_begins(tmp_path, trunk, pictures, monkeypatch):
     monkeypatch.setattr(tokens.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100}))
-    monkeypatch.setattr(TokenStore, "_extract", lambda *_: pytest.fail("worked"))
+    monkeypatch.setattr(Trunk, "forward", lambda *_: pytest.fail("worked"))
     with pytest.raises(StorageError, match="GB free"):
         fill(store_of(tmp_path, trunk, pictures), trunk, pictures)
 

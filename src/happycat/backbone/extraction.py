@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,16 +16,17 @@ from happycat.backbone.config import BackboneConfig, build_for_features
 from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.scratch import SCRATCH
-from happycat.backbone.store import FeatureStore, Recipe, TokenStore, Waiting, batch_of
+from happycat.backbone.store import FeatureStore, Recipe, Tensors, TokenStore, shards_of, token_tensors
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
 from happycat.base.progress import Advance, nobody
+from happycat.base.ranks import ALONE, Ranks
 from happycat.images.pictures import CROP_SHARE, Pictures
 
 CENTRE = ("centre",)
 VIEWS = ("centre", "1", "2")
-BLOCK = 128  # pictures that go through the tail at once
+TRUNK_BATCH = 64  # views that go through the trunk at once, at most or a few more
 
 
 class FeatureExtractor:
@@ -40,10 +43,11 @@ class FeatureExtractor:
         plan: ViewPlan,
         workers: int,
         tuned_tail: bool = False,
+        ranks: Ranks = ALONE,
     ):
-        """`tuned_tail`: the tail has been tuned, so that nobody else has its weights."""
+        """`tuned_tail`: the tail has been tuned, so that nobody else has its weights. `ranks` share the work."""
         self.trunk, self.tail, self.plan, self.workers = trunk, tail.requires_grad_(False), plan, workers
-        self.tuned_tail = tuned_tail
+        self.tuned_tail, self.ranks = tuned_tail, ranks
         self._fingerprint: str | None = None
 
     @classmethod
@@ -55,12 +59,13 @@ class FeatureExtractor:
         mirror: bool = True,
         crop_share: float = CROP_SHARE,
         seed: int = 0,
+        ranks: Ranks = ALONE,
     ) -> FeatureExtractor:
         """The extractor with that backbone, any timm model; `seed` draws the weights of one from scratch."""
         trunk, tail = build_for_features(config, seed)
         workers = 0 if config.from_scratch else DEFAULT_WORKERS if workers is None else workers
         plan = ViewPlan(image_size=trunk.image_size, crop_share=crop_share, mirror=mirror)
-        return cls(trunk, tail, plan, workers)
+        return cls(trunk, tail, plan, workers, ranks=ranks)
 
     @property
     def dim(self) -> int:
@@ -135,72 +140,113 @@ class FeatureExtractor:
         """Features (N, V, D) of so many views of each picture; `advance(n)` is called for every n pictures done.
 
         They are to the bit those that the tail makes of stored tokens (`StoredViews.every`). What is done is kept
-        in the folder `cache_dir`, if there is one, and taken from there the next time. Where that folder has the
-        pictures' tokens, only the tail is run.
+        in the folder `cache_dir`, if there is one, and taken from there the next time; several processes share the
+        work through it. Where that folder has the pictures' tokens, only the tail is run.
         """
         if cache_dir is not None:
             store = self.store(pictures, views, cache_dir)
 
-            def missing(waiting: Waiting) -> Iterator[Tensor]:
-                tokens = self.stored_tokens(pictures, views, cache_dir)
-                if tokens is not None and tokens.open():
-                    return self._features_of_tokens(tokens, views, waiting, advance)
-                return self._features(pictures, views, waiting, advance)
+            def extract(shards: Iterable[range]) -> Iterator[Tensors]:
+                return self._stored_features(pictures, views, shards, cache_dir, advance)
 
-            return store.fill(missing, advance)
-        blocks = list(self._features(pictures, views, Waiting(0), advance))
-        return torch.cat([torch.empty(0, len(views), self.dim), *blocks])
+            store.fill(extract, advance, self.ranks)
+            return store.features()
+        shards = shards_of(len(pictures))
+        own, sizes = self.ranks.of_parts(shards)
+        made = [tensors["features"] for tensors in self._features(pictures, views, own, advance)]
+        rows = torch.cat([torch.empty(0, len(views), self.dim), *made])
+        return self.ranks.gather(rows.to(self.device), sizes).cpu()
+
+    def _stored_features(
+        self, pictures: Pictures, views: tuple[str, ...], shards: Iterable[range], cache_dir: Path, advance: Advance
+    ) -> Iterator[Tensors]:
+        """The features of each shard: of its tokens, where they are stored, else of its pictures."""
+        tokens = self.stored_tokens(pictures, views, cache_dir)
+        if tokens is not None and tokens.open():
+            return self._features_of_tokens(tokens, views, shards, advance)
+        return self._features(pictures, views, shards, advance)
 
     def _features(
-        self, pictures: Pictures, views: tuple[str, ...], waiting: Waiting, advance: Advance
-    ) -> Iterator[Tensor]:
-        """The features (n, V, D) of the pictures that follow what waits, block by block; n is 0 while one fills.
-
-        The last bits of a matrix product depend on how many rows go in together: the trunk is given the batches
-        of a token store, the tail those of `StoredViews`, and the tokens are rounded as they would be on disk.
-        """
-        number, step, block = len(views), batch_of(len(views)), BLOCK * len(views)
-        begun = waiting.first + len(waiting) // number
-        starts = range(begun // step * step, len(pictures), step)
-        batches = [list(range(start, min(start + step, len(pictures)))) for start in starts]
-        waiting.rows = tuple(rows.to(self.device) for rows in waiting.rows)
-        for batch, cut in zip(
-            batches, view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers), strict=True
-        ):
-            known = max(0, begun - batch[0])  # pictures of the first batch that were done before
-            said = tuple(rows[known * number :] for rows in self._through_trunk(cut.flatten(0, 1)))
-            rows = tuple(map(torch.cat, zip(waiting.rows, said, strict=True))) if waiting else said
-            full = len(rows[0]) if batch is batches[-1] else len(rows[0]) // block * block
-            starts = range(0, full, block)
-            features = [self._through_tail(tuple(r[i : min(i + block, full)] for r in rows)) for i in starts]
-            waiting.first, waiting.rows = waiting.first + full // number, tuple(r[full:] for r in rows)
-            yield torch.cat([torch.empty(0, self.dim), *features]).unflatten(0, (full // number, number))
-            advance(len(batch) - known)
+        self, pictures: Pictures, views: tuple[str, ...], shards: Iterable[range], advance: Advance
+    ) -> Iterator[Tensors]:
+        for rows in trunk_outputs(self.trunk, pictures, self.plan, views, self.workers, shards, advance):
+            yield {"features": self._through_tail(rows).unflatten(0, (-1, len(views)))}
 
     def stored_tokens(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> TokenStore | None:
         """The store in that folder that has the tokens of these views of all the pictures, if there is one."""
-        if not isinstance(self.trunk, Trunk) or not any(cache_dir.glob("*/tokens.bin")):
+        if not isinstance(self.trunk, Trunk) or not cache_dir.is_dir():
             return None
         recipe = Recipe.of(self.trunk, self.trunk.fingerprint(), pictures, self.plan, len(views) - 1)
         return TokenStore.finished(cache_dir, replace(recipe, view_names=views))
 
     def _features_of_tokens(
-        self, tokens: TokenStore, views: tuple[str, ...], waiting: Waiting, advance: Advance
-    ) -> Iterator[Tensor]:
-        """The features (n, V, D) of the pictures that are not done yet, from their tokens, block by block."""
-        slots = torch.tensor([tokens.recipe.view_names.index(view) for view in views])
-        begun, waiting.rows = waiting.first + len(waiting) // len(views), ()
-        for index in torch.arange(waiting.first, tokens.recipe.num_pictures).split(BLOCK):
-            rows = tokens.views(index.repeat_interleave(len(views)), slots.repeat(len(index))).to(self.device)
-            waiting.first += len(index)
-            yield self._through_tail(tuple(rows)).unflatten(0, (len(index), len(views)))
-            advance(max(0, waiting.first - max(begun, int(index[0]))))
+        self, tokens: TokenStore, views: tuple[str, ...], shards: Iterable[range], advance: Advance
+    ) -> Iterator[Tensors]:
+        slots = torch.tensor([tokens.recipe.view_names.index(name) for name in views])
+        for shard in shards:
+            index = torch.arange(shard.start, shard.stop)
+            said = tokens.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
+            yield {"features": self._through_tail(said.to(self.device)).unflatten(0, (-1, len(views)))}
+            advance(len(shard))
 
     @torch.inference_mode()
-    def _through_trunk(self, views: Tensor) -> tuple[Tensor, ...]:
-        said = self.trunk(views.to(self.device, non_blocking=True))
-        return tuple(said.rounded()) if isinstance(said, Tokens) else (said,)
+    def _through_tail(self, rows: Tokens | Tensor) -> Tensor:
+        return self.tail(rows).cpu()
 
-    @torch.inference_mode()
-    def _through_tail(self, rows: tuple[Tensor, ...]) -> Tensor:
-        return self.tail(Tokens(*rows) if len(rows) == 2 else rows[0]).cpu()
+
+def fill_tokens(
+    store: TokenStore,
+    trunk: Trunk,
+    pictures: Pictures,
+    plan: ViewPlan,
+    workers: int,
+    advance: Advance = nobody,
+    ranks: Ranks = ALONE,
+) -> None:
+    """Extract the tokens that the store does not have yet, and open it."""
+
+    def extract(shards: Iterable[range]) -> Iterator[Tensors]:
+        for rows in trunk_outputs(trunk, pictures, plan, store.recipe.view_names, workers, shards, advance):
+            assert isinstance(rows, Tokens)
+            yield token_tensors(rows)
+
+    store.fill(extract, advance, ranks)
+
+
+def trunk_outputs(
+    trunk: Trunk | PooledBackbone,
+    pictures: Pictures,
+    plan: ViewPlan,
+    views: tuple[str, ...],
+    workers: int,
+    shards: Iterable[range],
+    advance: Advance,
+) -> Iterator[Tokens | Tensor]:
+    """What the trunk says of the views of each shard's pictures, a row a view; tokens rounded as they are on disk.
+
+    The last bits of a matrix product depend on how many rows go in together, so a shard is cut into the same batches
+    each time. The next shard is asked for while one is computed: its pictures are read meanwhile.
+    """
+    numbers = deque[int]()  # of batches of the shards under way
+
+    def batches() -> Iterator[list[int]]:
+        for shard in shards:
+            numbers.append(-(-len(shard) * len(views) // TRUNK_BATCH))
+            yield from (part.tolist() for part in np.array_split(shard, numbers[-1]))
+
+    done: list[Tokens | Tensor] = []
+    for cut in view_loader(ViewDataset(pictures, plan, views), batches(), workers):
+        with torch.inference_mode():
+            said = trunk(cut.flatten(0, 1).to(trunk.device, non_blocking=True))
+        done.append(said.rounded() if isinstance(said, Tokens) else said)
+        advance(len(cut))
+        if len(done) == numbers[0]:
+            numbers.popleft()
+            yield _joined(done)
+            done = []
+
+
+def _joined(parts: list[Tokens | Tensor]) -> Tokens | Tensor:
+    if isinstance(parts[0], Tokens):
+        return Tokens(*(torch.cat(rows) for rows in zip(*parts, strict=True)))
+    return torch.cat([part for part in parts if isinstance(part, Tensor)])

@@ -82,11 +82,11 @@ class Recipe:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes that a picture takes in each file."""
+        """Bytes that a picture takes in each tensor."""
         rows = len(self.view_names) * self.dim
         if self.kind == "features":
-            return {"features.bin": rows * 4}
-        return {"tokens.bin": rows * self.num_tokens * 2, "cls.bin": rows * 4}
+            return {"features": rows * 4}
+        return {"tokens": rows * self.num_tokens * 2, "cls": rows * 4}
 
     @property
     def total_bytes(self) -> int:

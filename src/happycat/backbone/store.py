@@ -1,39 +1,46 @@
-"""The store of tokens and features: a cache on disk with one key and one way to write, resume and verify."""
+"""The store of tokens and features: a cache on disk in shards, which any number of processes fill together.
+
+STORE/recipe.json         what the store depends on
+      00007.safetensors   tokens or features of some neighbouring pictures, there as a whole or not at all
+
+A shard is computed by whoever claims it first, alone and in the same way each time, so its content does not
+depend on how many processes there are or how often they were interrupted.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.backbone import points
 from happycat.backbone.fingerprint import fingerprint
-from happycat.backbone.points import Appender
 from happycat.backbone.recipe import Recipe as Recipe
 from happycat.backbone.recipe import affordable_views as affordable_views
-from happycat.backbone.trunk import Tokens, Trunk
-from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.backbone.trunk import Tokens
 from happycat.base.disk import locked, read_json, replacing, storage_errors, write_json
-from happycat.base.errors import StorageError
-from happycat.base.progress import Advance
-from happycat.images.pictures import Pictures
+from happycat.base.errors import InUseError, NoSpaceError, StorageError
+from happycat.base.progress import Advance, nobody
+from happycat.base.ranks import ALONE, Ranks
 
-TRUNK_BATCH = 64  # views that go through the trunk at once
+SHARD = 64  # pictures; a kill costs what was computed of a shard or two
+
+Tensors = dict[str, Tensor]
+Extract = Callable[[Iterable[range]], Iterator[Tensors]]  # from pictures' places to what is stored of them
 
 
-def batch_of(views: int) -> int:
-    """How many pictures, with so many views each, go through the trunk at once."""
-    return max(1, TRUNK_BATCH // views)
+def shards_of(number: int) -> list[range]:
+    """The places of so many pictures, shard by shard."""
+    return [range(start, min(start + SHARD, number)) for start in range(0, number, SHARD)]
 
 
 def delete_stores(root: Path) -> None:
@@ -43,39 +50,130 @@ def delete_stores(root: Path) -> None:
 
 
 class Store:
-    """A folder named by its recipe: the recipe's files, `recipe.json`, and `points.jsonl` with their checksums."""
+    """A folder named by its recipe, with a file for each shard."""
 
     def __init__(self, root: Path, recipe: Recipe):
         self.recipe = recipe
         self.folder = Path(root) / recipe.name
+        self._shards = shards_of(recipe.num_pictures)
+        self._whole: set[int] = set()  # the shards that this process has written or verified
+        self._damaged: set[int] = set()  # those that it has said are damaged
 
     def recorded(self) -> int:
         """How many pictures are on disk, without a look at their checksums."""
-        return points.recorded(self.folder)
+        return sum(len(shard) for number, shard in enumerate(self._shards) if self._path(number).exists())
 
     def delete(self) -> None:
         """Delete the store: a token can be turned back into a picture."""
+        self._whole.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def fill(self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE) -> None:
+        """Extract the shards that are not there yet; `advance(n)` is called for every n pictures that are.
+
+        `extract` is given the places of a shard's pictures, as often as it asks, and yields the tensors of each shard
+        in that order. Other processes that want the same are left the shards that they work on, and waited for.
+        """
+        self._prepare()
+        own = ranks.share(len(self._shards))
+        order = list(range(len(self._shards)))
+        others = [*order[: own.start], *order[own.stop :]]
+        left = self._fill(extract, [*order[own], *reversed(others)], advance, wait=False)
+        for number in left:  # one by one: who waits for a shard holds none that another may wait for
+            self._fill(extract, [number], advance, wait=True)
+        ranks.wait()
+        if missing := self.recipe.num_pictures - self.recorded():
+            raise StorageError(
+                f"{missing} of {self.recipe.num_pictures} pictures are not in {self.folder}; all processes need to "
+                "share the folder"
+            )
+
+    def _fill(self, extract: Extract, numbers: list[int], advance: Advance, wait: bool) -> list[int]:
+        """Extract those of the shards that no other process works on, or `wait` for it; returns the others."""
+        claimed: deque[tuple[int, ExitStack]] = deque()
+        left = []
+
+        def claims() -> Iterator[range]:
+            for number in numbers:
+                held = ExitStack()
+                try:
+                    if not self._verified(number):
+                        held.enter_context(self._claim(number, wait))
+                except InUseError:
+                    left.append(number)
+                    continue
+                if self._verified(number):  # now, or by somebody else while we waited
+                    held.close()
+                    advance(len(self._shards[number]))
+                    continue
+                claimed.append((number, held))
+                yield self._shards[number]
+
+        try:
+            for tensors in extract(claims()):
+                self._write(claimed[0][0], tensors)
+                claimed.popleft()[1].close()
+        finally:
+            for _, held in claimed:
+                held.close()
+        return left
+
     @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Hold the folder's lock: no other process writes to it meanwhile."""
-        with storage_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder / ".lock", str(self.folder), wait=True):
+    def _claim(self, number: int, wait: bool) -> Iterator[None]:
+        with locked(self._path(number).with_suffix(".lock"), str(self._path(number)), wait=wait):
             yield
 
-    def _prepare(self) -> int:
-        """How many pictures are safely there; anything behind them is cut off."""
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:05}.safetensors"
+
+    def _write(self, number: int, tensors: Tensors) -> None:
+        kept = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        with replacing(self._path(number)) as temporary:
+            try:
+                save_file(kept, temporary, {"sha256": fingerprint([], kept)})
+            except SafetensorError as error:  # what the library makes of an operating system's refusal
+                raise NoSpaceError(f"cannot write {self._path(number)}: {error}; free some space") from error
+        self._whole.add(number)
+
+    def _read(self, number: int) -> tuple[Tensors, str]:
+        """A shard's tensors, mapped into memory, and the checksum that they should have."""
+        with safe_open(self._path(number), "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()["sha256"]  # noqa: SIM118
+
+    def _verified(self, number: int) -> bool:
+        """Whether a shard is there and its checksum holds; one whose checksum does not is as good as not there."""
+        if number in self._whole:
+            return True
+        if not self._path(number).exists():
+            return False
+        try:
+            tensors, expected = self._read(number)
+            whole = fingerprint([], tensors) == expected and self._fits(number, tensors)
+        except (SafetensorError, OSError, KeyError, TypeError):
+            whole = False
+        if whole:
+            self._whole.add(number)
+        elif number not in self._damaged:
+            self._damaged.add(number)
+            warnings.warn(f"{self._path(number)} is damaged; what it lost is computed again", stacklevel=2)
+        return whole
+
+    def _fits(self, number: int, tensors: Tensors) -> bool:
+        """Whether the tensors are of the size that the recipe says."""
+        sizes = {name: tensor.numel() * tensor.element_size() for name, tensor in tensors.items()}
+        return sizes == {name: len(self._shards[number]) * size for name, size in self.recipe.sizes.items()}
+
+    def _prepare(self) -> None:
+        """Make the folder; refuse one of another recipe, and a disk that is too small."""
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         path, recipe = self.folder / "recipe.json", json.loads(json.dumps(asdict(self.recipe)))
-        if not path.exists():
-            write_json(path, recipe)
-        elif read_json(path) != recipe:
-            raise StorageError(f"{self.folder} holds {self.recipe.kind} of something else; delete it")
-        done = points.verified(self.folder, self.recipe.sizes)
-        left = (self.recipe.num_pictures - done) * sum(self.recipe.sizes.values())
+        with locked(self.folder / ".lock", str(self.folder), wait=True):
+            if not path.exists():
+                write_json(path, recipe)
+            elif read_json(path) != recipe:
+                raise StorageError(f"{self.folder} holds {self.recipe.kind} of something else; delete it")
+        left = (self.recipe.num_pictures - self.recorded()) * sum(self.recipe.sizes.values())
         free = shutil.disk_usage(self.folder).free
         if left > free:
             advice = "free some"
@@ -85,30 +183,19 @@ class Store:
                 f"the {self.recipe.kind} need {left / 1e9:.2f} GB more, {self.folder} has {free / 1e9:.2f} GB free; "
                 + advice
             )
-        return done
 
 
 class TokenStore(Store):
     """Tokens of every picture's centre view (slot 0) and random views (slots 1…V), in bf16, memory-mapped.
 
-    `tokens.bin` is (num_pictures, V+1, N, D) bf16, `cls.bin` (num_pictures, V+1, D) fp32.
+    A shard of n pictures has `tokens`, (n·(V+1), N, D) bf16, and `cls`, (n·(V+1), D) fp32.
     """
 
-    _tokens: Tensor
-    _cls: Tensor
+    _opened: list[Tensors]
 
-    def fill(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int, advance: Advance) -> None:
-        """Extract what is not there yet; `advance(n)` is called for every n pictures that are.
-
-        What an earlier, interrupted call wrote is verified and kept. Of several processes that want the same
-        tokens one extracts them, the others wait.
-        """
-        with self._held():
-            done = self._prepare()
-            advance(done)
-            if done < self.recipe.num_pictures:
-                self._extract(trunk, pictures, plan, workers, done, advance)
-            self._open()
+    def fill(self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE) -> None:
+        super().fill(extract, advance, ranks)
+        self._open()
 
     @classmethod
     def finished(cls, root: Path, recipe: Recipe) -> TokenStore | None:
@@ -125,133 +212,53 @@ class TokenStore(Store):
 
     def open(self) -> bool:
         """Verify and open it; False if not all of the tokens are safely there."""
-        with self._held():
-            whole = self._prepare() == self.recipe.num_pictures
-            if whole:
-                self._open()
-            return whole
+        whole = all([self._verified(number) for number in range(len(self._shards))])
+        if whole:
+            self._open()
+        return whole
 
     def adopt(self, tokens: Tensor, cls: Tensor) -> None:
         """Take tokens that are there already, (num_pictures·(V+1), N, D) and (…, D), for the whole store."""
-        self._prepare()
-        with Appender(self.folder, self.recipe.sizes) as appender:
-            appender.append(self.recipe.num_pictures, _files(Tokens(tokens, cls)))
-        self._open()
+        views = len(self.recipe.view_names)
+
+        def given(shards: Iterable[range]) -> Iterator[Tensors]:
+            for shard in shards:
+                rows = slice(shard.start * views, shard.stop * views)
+                yield token_tensors(Tokens(tokens[rows], cls[rows]))
+
+        self.fill(given)
 
     def views(self, index: Tensor, slot: Tensor) -> Tokens:
         """Tokens of the given slots of the given pictures."""
-        rows = index * (self.recipe.views + 1) + slot
-        tokens = self._tokens.index_select(0, rows).view(len(rows), self.recipe.num_tokens, -1)
-        return Tokens(tokens, self._cls.index_select(0, rows))
+        shards, rows = (index // SHARD).tolist(), (index % SHARD * len(self.recipe.view_names) + slot).tolist()
+        places = list(zip(shards, rows, strict=True))
+        return Tokens(
+            torch.stack([self._opened[shard]["tokens"][row] for shard, row in places]),
+            torch.stack([self._opened[shard]["cls"][row] for shard, row in places]),
+        )
 
     def delete(self) -> None:
-        for opened in ("_tokens", "_cls"):
-            self.__dict__.pop(opened, None)
+        self.__dict__.pop("_opened", None)
         super().delete()
 
     def _open(self) -> None:
-        self._tokens = self._map("tokens.bin", np.int16).view(torch.bfloat16)
-        self._cls = self._map("cls.bin", np.float32)
-
-    def _map(self, name: str, kind: type[np.generic]) -> Tensor:
-        """One row a view: (num_pictures·(V+1), …), read from the disk as it is needed."""
-        rows = self.recipe.num_pictures * (self.recipe.views + 1)
-        # Copy-on-write, and never written: torch warns of read-only memory.
-        return torch.from_numpy(np.memmap(self.folder / name, kind, "c")).view(rows, -1)
-
-    def _extract(
-        self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int, done: int, advance: Advance
-    ) -> None:
-        names, order = self.recipe.view_names, list(range(done, self.recipe.num_pictures))
-        step = batch_of(len(names))
-        batches = [order[i : i + step] for i in range(0, len(order), step)]
-        loader = view_loader(ViewDataset(pictures, plan, names), batches, workers)
-        with Appender(self.folder, self.recipe.sizes) as appender, torch.inference_mode():
-            for views in loader:
-                said = trunk(views.flatten(0, 1).to(trunk.device, non_blocking=True))
-                appender.append(len(views), _files(said))
-                if appender.due:
-                    appender.point()
-                advance(len(views))
+        self._opened = [self._read(number)[0] for number in range(len(self._shards))]
 
 
-def _files(said: Tokens) -> dict[str, Tensor]:
+def token_tensors(said: Tokens) -> Tensors:
+    """The tensors of a shard's tokens."""
     rounded = said.rounded()
-    return {"tokens.bin": rounded.normalised, "cls.bin": rounded.cls}
-
-
-@dataclass
-class Waiting:
-    """Trunk outputs of the pictures from the `first` on that wait for the tail; tensors with a row a view."""
-
-    first: int
-    rows: tuple[Tensor, ...] = ()
-
-    def __len__(self) -> int:
-        """How many rows wait."""
-        return len(self.rows[0]) if self.rows else 0
+    return {"tokens": rounded.normalised, "cls": rounded.cls}
 
 
 class FeatureStore(Store):
-    """Features of every picture's views: `features.bin` is (num_pictures, V, D) fp32.
+    """Features of every picture's views: a shard of n pictures has `features`, (n, V, D) fp32."""
 
-    The tail takes whole blocks of pictures, so that features are the same to the bit however often the work is
-    interrupted. What the trunk said of an unfinished block is kept in `waiting.safetensors` until it is full.
-    """
-
-    def fill(self, extract: Callable[[Waiting], Iterator[Tensor]], advance: Advance) -> Tensor:
-        """The features (num_pictures, V, D); what is not there yet is extracted.
-
-        `extract` goes on from what waits, keeps it up to date, and yields the features (n, V, D) of the next
-        pictures, n ≥ 0, as often as it can. Whatever ends it early, all that is done is kept.
-        """
-        with self._held():
-            done = self._prepare()
-            waiting = self._waiting(done)
-            advance(done + len(waiting) // len(self.recipe.view_names))
-            if done < self.recipe.num_pictures:
-                self._extract(extract, waiting)
-            self._rest.unlink(missing_ok=True)
-            shape = (self.recipe.num_pictures, len(self.recipe.view_names), self.recipe.dim)
-            return torch.from_numpy(np.fromfile(self.folder / "features.bin", np.float32)).view(shape)
-
-    def _extract(self, extract: Callable[[Waiting], Iterator[Tensor]], waiting: Waiting) -> None:
-        with Appender(self.folder, self.recipe.sizes) as appender:
-            try:
-                for features in extract(waiting):
-                    appender.append(len(features), {"features.bin": features})
-                    if appender.due:
-                        self._keep(waiting, appender)
-            except StorageError:
-                raise  # there is no place to keep anything
-            except BaseException:
-                self._keep(waiting, appender)
-                raise
-
-    @property
-    def _rest(self) -> Path:
-        return self.folder / "waiting.safetensors"
-
-    def _keep(self, waiting: Waiting, appender: Appender) -> None:
-        appender.point()
-        if not waiting:
-            return
-        tensors = {str(i): rows.cpu().clone() for i, rows in enumerate(waiting.rows)}
-        metadata = {"first": str(waiting.first), "checksum": fingerprint([], tensors)}
-        with replacing(self._rest) as temporary:
-            save_file(tensors, temporary, metadata)
-
-    def _waiting(self, done: int) -> Waiting:
-        """What an interrupted call left waiting, if it follows what is done."""
-        if not self._rest.exists():
-            return Waiting(done)
-        try:
-            with safe_open(self._rest, "pt") as file:
-                metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in sorted(file.keys())}
-            whole = metadata["checksum"] == fingerprint([], tensors)
-        except (SafetensorError, OSError, KeyError, TypeError):
-            whole = False
-        if not whole:
-            warnings.warn(f"{self._rest} is damaged; what it held is computed again", stacklevel=2)
-            return Waiting(done)
-        return Waiting(done, tuple(tensors.values())) if metadata["first"] == str(done) else Waiting(done)
+    def features(self) -> Tensor:
+        """The features (num_pictures, V, D), when all of them are there."""
+        features = torch.empty(self.recipe.num_pictures, len(self.recipe.view_names), self.recipe.dim)
+        for number, shard in enumerate(self._shards):
+            if not self._verified(number):
+                raise StorageError(f"{self._path(number)} is damaged; the same command computes it again")
+            features[shard.start : shard.stop] = self._read(number)[0]["features"]
+        return features

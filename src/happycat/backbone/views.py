@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -69,7 +69,7 @@ class ViewDataset(Dataset):
         return torch.stack(cut)
 
 
-def view_loader(dataset: ViewDataset, batches: list[list[int]], workers: int) -> Iterator[Tensor]:
+def view_loader(dataset: ViewDataset, batches: Iterable[list[int]], workers: int) -> Iterator[Tensor]:
     """Reads and cuts the given batches of pictures in worker processes; (B, views, 3, S, S) uint8 each."""
     loader = DataLoader(
         dataset,

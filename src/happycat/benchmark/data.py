@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from happycat.backbone.config import Backbone, FeatureBackbone
-from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.extraction import FeatureExtractor, fill_tokens
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
@@ -20,6 +20,7 @@ from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewPlan
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
+from happycat.base.ranks import ALONE, Ranks
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.images.pictures import Images, Subset
@@ -58,9 +59,11 @@ class StageData:
         config: LoopConfig,
         folder: Path,
         progress: Progress,
+        ranks: Ranks = ALONE,
     ):
         """`random_views` is None for a method that tunes the tail; `scratch`: the backbone has no weights yet."""
         self.images, self.split, self.config, self.progress = images, split, config, progress
+        self.ranks = ranks
         self.trunk: Trunk | PooledBackbone = backbone.trunk
         self.tail: Tail | Vectors = backbone.tail
         self.scratch, self.random_views = scratch, random_views
@@ -84,7 +87,7 @@ class StageData:
         """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
         tuned = self.config.tune_tail
-        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.workers, tuned)
+        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks)
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -139,18 +142,18 @@ class StageData:
 
     def _token_views(self, pictures: Subset, title: str, views: int, fresh: bool = False) -> StoredViews | FreshViews:
         if fresh or self.config.fresh_views:
-            return FreshViews(self.vit, pictures, self.plan, self.workers)
+            return FreshViews(self.vit, pictures, self.plan, self.workers, self.ranks)
         store = self.store(pictures, views)
         advance = self.progress.step(f"{title}: tokens", len(pictures))
-        store.fill(self.vit, pictures, self.plan, self.workers, advance)
-        return StoredViews(store, self.device)
+        fill_tokens(store, self.vit, pictures, self.plan, self.workers, advance, self.ranks)
+        return StoredViews(store, self.device, self.ranks)
 
     def _features(self, stage: int, random_views: int) -> VectorViews:
         """Features of a stage: of the tokens that it is served, without a file of their own; else from the store."""
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):
-                made = VectorViews(served.every(self.tail, random_views))
+                made = VectorViews(served.every(self.tail, random_views), self.ranks)
             else:
                 made = self._extracted(self.pictures(stage), stage_name(stage), random_views)
             self._embedded[stage, random_views] = made
@@ -159,7 +162,7 @@ class StageData:
     def _extracted(self, pictures: Subset, title: str, random_views: int) -> VectorViews:
         advance = self.progress.step(f"{title}: features", len(pictures))
         features = self.extractor.extract(pictures, view_names(random_views), advance, self.root)
-        return VectorViews(features.to(self.device))
+        return VectorViews(features.to(self.device), self.ranks)
 
     # The test images
 
@@ -238,7 +241,8 @@ class StageData:
         pictures, embedded = self.pictures(stage), {views for t, views in self._embedded if t == stage}
         self._served = None
         self._embedded.clear()
-        if self.config.keep_tokens:
+        self.ranks.wait()  # until nobody reads them
+        if self.config.keep_tokens or not self.ranks.first:
             return
         for views in embedded | ({self.random_views} if self.random_views is not None else set()):
             self.feature_store(pictures, views).delete()
@@ -247,7 +251,8 @@ class StageData:
 
     def forget_tests(self) -> None:
         """Delete what is stored of the test images."""
-        if self.config.keep_tokens or (self.random_views is None and self.config.fresh_views):
+        self.ranks.wait()
+        if not self.ranks.first or self.config.keep_tokens or (self.random_views is None and self.config.fresh_views):
             return
         for stage in range(self.num_stages):
             pictures = test_pictures(self.images, self.split, stage)[0]

@@ -67,7 +67,7 @@ class Loop:
         self.data, self.method, self.counter = data, method, counter
         self.record, self.config, self.progress = record, config, progress
         self.pretraining, self.start = pretraining, start
-        self.split = data.split
+        self.split, self.ranks = data.split, data.ranks
         self.count: Count | None = None  # the estimate of the stage under way
 
     @property
@@ -91,7 +91,9 @@ class Loop:
         return self.record.stage_scores()
 
     def _run_stage(self, stage: int) -> None:
-        training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage)
+        training = Training(
+            seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage, self.ranks
+        )
         if stage == 0:
             served: Unlabelled = self._fit(training)
         else:
@@ -106,6 +108,8 @@ class Loop:
 
     def _open_logs(self) -> Logs:
         record = self.record
+        if not self.ranks.first:
+            return Logs(record.folder)
         return open_logs(self.config.log, record.folder, record.metadata(), record.epochs(), record.stage_scores())
 
     # Stage-0

@@ -29,54 +29,58 @@ from torch import Tensor
 
 from happycat.base.disk import file_sha256, locked, read_json, replacing, storage_errors, sync, write_json, write_text
 from happycat.base.errors import InputError, NoSpaceError, StorageError
+from happycat.base.ranks import ALONE, Ranks
 from happycat.benchmark.protocol import Split
 
 FORMAT = 1
 
 
 class Record:
-    """A run folder, locked while it is open."""
+    """A run folder, locked while it is open. Of several processes (`ranks`) the first writes, and all read."""
 
-    def __init__(self, folder: Path):
-        self.folder = Path(folder)
+    def __init__(self, folder: Path, ranks: Ranks = ALONE):
+        self.folder, self.ranks = Path(folder), ranks
         self._lock = ExitStack()
 
     @classmethod
-    def open(cls, folder: Path, metadata: dict, split: Split, resume: bool) -> Record:
+    def open(cls, folder: Path, metadata: dict, split: Split, resume: bool, ranks: Ranks = ALONE) -> Record:
         """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
-        names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
-        begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
-        return cls.reopen(folder, metadata, split) if resume and begun else cls.create(folder, metadata, split)
-
-    @classmethod
-    def create(cls, folder: Path, metadata: dict, split: Split) -> Record:
-        """A new run folder. `metadata["numbers"]` holds everything that decides the run's numbers."""
-        record = cls(folder)
-        if (record.folder / "run.json").exists():
-            raise InputError(f"{folder} holds a run already; resume that run, or give another folder")
-        with storage_errors(record.folder):
-            record.folder.mkdir(parents=True, exist_ok=True)
-        record._take_lock()
-        split.write(record.folder / "split.json")
-        write_json(record.folder / "run.json", {"format": FORMAT, **metadata})
+        record = cls(folder, ranks)
+        ranks.lead(lambda: record._begin(metadata, split, resume))
         return record
 
-    @classmethod
-    def reopen(cls, folder: Path, metadata: dict, split: Split) -> Record:
-        """The run folder of an interrupted run, if it was started with the same values."""
-        record = cls(folder)
-        before = record.metadata()
+    def _begin(self, metadata: dict, split: Split, resume: bool) -> None:
+        folder = self.folder
+        names = {path.name for path in Path(folder).iterdir()} if Path(folder).is_dir() else set()
+        begun = not names <= {".lock", "split.json", ".split.json.partial", ".run.json.partial"}
+        if resume and begun:
+            self._reopen(metadata, split)
+        else:
+            self._create(metadata, split)
+
+    def _create(self, metadata: dict, split: Split) -> None:
+        """Make a new run folder. `metadata["numbers"]` holds everything that decides the run's numbers."""
+        if (self.folder / "run.json").exists():
+            raise InputError(f"{self.folder} holds a run already; resume that run, or give another folder")
+        with storage_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        split.write(self.folder / "split.json")
+        write_json(self.folder / "run.json", {"format": FORMAT, **metadata})
+
+    def _reopen(self, metadata: dict, split: Split) -> None:
+        """Open the run folder of an interrupted run, if it was started with the same values."""
+        folder, before = self.folder, self.metadata()
         for name, value in json.loads(json.dumps(metadata["numbers"])).items():
             if before["numbers"].get(name) != value:
                 raise InputError(
                     f"{folder} was started with {name} = {_short(before['numbers'].get(name))}, now it is "
                     f"{_short(value)}; resume with the same values, or give another folder"
                 )
-        if Split.read(record.folder / "split.json") != split:
+        if Split.read(folder / "split.json") != split:
             raise InputError(f"{folder} was started with another split; resume with the same data and protocol")
-        record._take_lock()
-        record._clean()
-        return record
+        self._take_lock()
+        self._clean()
 
     def metadata(self) -> dict:
         """The metadata of the run (run.json): method, values, data, seed, versions."""
@@ -107,6 +111,8 @@ class Record:
     def epoch(self, stage: int, number: int, terms: dict[str, float], **more: float) -> dict:
         """Add a line for an epoch, and return what it holds."""
         line = {"stage": stage, "epoch": number, "loss": sum(terms.values()), "terms": terms, **more}
+        if not self.ranks.first:
+            return line
         with storage_errors(self.folder), open(self.folder / "epochs.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
         return line
@@ -137,6 +143,8 @@ class Record:
         return self.folder / "checkpoint.safetensors"
 
     def save_checkpoint(self, stage: int, tensors: dict[str, Tensor]) -> None:
+        if not self.ranks.first:
+            return
         with replacing(self._checkpoint) as temporary:
             _save(tensors, temporary, {"stage": str(stage)})
 
@@ -162,6 +170,9 @@ class Record:
 
     def adopt(self, other: Record, method: str, config: dict) -> None:
         """Take Stage-0 of another run for this one's; the tensors, scores and predictions are the same."""
+        self.ranks.lead(lambda: self._adopt(other, method, config))
+
+    def _adopt(self, other: Record, method: str, config: dict) -> None:
         folder, temporary = self.stage_folder(0), self.stage_folder(0).with_name(".0.partial")
         with storage_errors(folder):
             shutil.rmtree(temporary, ignore_errors=True)
@@ -184,6 +195,17 @@ class Record:
         predictions: list[dict],
     ) -> None:
         """Write all of a finished stage at once, `states` being tensors by file; the checkpoint is deleted."""
+        self.ranks.lead(lambda: self._finish_stage(stage, states, model, scores, assigned, predictions))
+
+    def _finish_stage(
+        self,
+        stage: int,
+        states: dict[str, dict[str, Tensor]],
+        model: dict,
+        scores: dict,
+        assigned: list[dict],
+        predictions: list[dict],
+    ) -> None:
         folder = self.stage_folder(stage)
         temporary = folder.with_name(f".{stage}.partial")
         with storage_errors(folder):

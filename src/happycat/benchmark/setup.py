@@ -19,6 +19,7 @@ from happycat.backbone.tail import Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
+from happycat.base.ranks import ALONE, Ranks
 from happycat.base.version import __version__
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData
@@ -56,8 +57,8 @@ class Request:
     loop: LoopConfig = field(default_factory=LoopConfig)
 
 
-def prepare(request: Request, progress: Progress) -> Loop:
-    """A loop over a new run folder, or, to resume, over the one that is there."""
+def prepare(request: Request, progress: Progress, ranks: Ranks = ALONE) -> Loop:
+    """A loop over a new run folder, or, to resume, over the one that is there; `ranks` run it together."""
     data = images.load(request.dataset, root=request.root, **request.dataset_options)
     backbone = chosen_backbone(request.backbone, data)
     method_class, config, pretraining = configs(request, data, backbone.from_scratch)
@@ -74,9 +75,9 @@ def prepare(request: Request, progress: Progress) -> Loop:
         start = Record(request.start)
         config = check_start(start, method_class, config, request.method_values, split, parts.trunk, backbone)
         pretraining = check_pretraining(start, pretraining)
-    metadata = run_metadata(request, config, pretraining, data, parts.trunk, loop, start)
-    record = Record.open(request.out, metadata, split, request.resume)
-    if data.skipped:
+    metadata = run_metadata(request, config, pretraining, data, parts.trunk, loop, start) | {"processes": ranks.size}
+    record = Record.open(request.out, metadata, split, request.resume, ranks)
+    if data.skipped and ranks.first:
         write_skipped(record.folder / "skipped.csv", data.skipped)
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
     if start and not method_class.rehearses and not record.stage_scores():
@@ -92,6 +93,7 @@ def prepare(request: Request, progress: Progress) -> Loop:
         config=loop,
         folder=record.folder,
         progress=progress,
+        ranks=ranks,
     )
     numbers = [split.num_new(t) for t in range(1, served.num_stages)]
     return Loop(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from happycat.backbone.store import TokenStore
+from happycat.backbone.store import SHARD, TokenStore
 from happycat.backbone.tail import TailInput
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.base.errors import InputError
+from happycat.base.ranks import ALONE, Ranks
 from happycat.images.pictures import Pictures, Subset
 
 EVALUATION_BATCH = 128
@@ -26,11 +27,27 @@ def view_names(random_views: int) -> tuple[str, ...]:
 
 
 class Batch(NamedTuple):
-    """Two views of B images. `tokens` has 2B rows: the first view of each image, then the second of each."""
+    """Two views of B images, in 2B rows: the first view of each image, then the second of each.
+
+    Several processes share a batch: each has the tokens of the same views of some of the images.
+    """
 
     images: Tensor  # (B,) which images
-    tokens: Tokens
+    tokens: Tokens  # of this process's share of the images; alone, of all of them
     slots: Tensor | None  # (2B,) which stored views; None when the views are fresh
+    ranks: Ranks = ALONE
+
+    def through(self, module: Callable[[Any], Tensor], rows: Tensor | None = None) -> Tensor:
+        """What `module` makes of all rows (2B, …), or of the views' tokens; each process computes its share."""
+        if self.ranks.size == 1:
+            return module(self.tokens if rows is None else rows)
+        number = len(self.images)
+        if rows is None:
+            made = module(self.tokens)
+        else:
+            made = module(rows.unflatten(0, (2, number))[:, self.ranks.share(number)].flatten(0, 1))
+        each = made.unflatten(0, (2, -1)).transpose(0, 1)  # (b, 2, …), an image a row
+        return self.ranks.gather(each, self.ranks.sizes(number)).transpose(0, 1).flatten(0, 1)
 
 
 class Views(Protocol):
@@ -42,8 +59,8 @@ class Views(Protocol):
     def trained(self) -> dict[str, nn.Module]:
         """What Stage-0 trains along with the method."""
 
-    def centre(self) -> Iterator[TailInput]:
-        """The centre view of every image, in batches."""
+    def centre(self, function: Callable[[TailInput], Tensor]) -> Tensor:
+        """`function` (N, …) of the centre view of every image."""
 
     def every(self, function: Callable[[TailInput], Tensor], random_views: int) -> Tensor:
         """`function` (N, V, …) of the centre view and of so many random ones."""
@@ -63,8 +80,8 @@ class TokenViews(Views, Protocol):
 class StoredViews:
     """Two of the stored views of each image, drawn anew each epoch; the next batch is read while one is used."""
 
-    def __init__(self, store: TokenStore, device: torch.device):
-        self.store, self.device = store, device
+    def __init__(self, store: TokenStore, device: torch.device, ranks: Ranks = ALONE):
+        self.store, self.device, self.ranks = store, device, ranks
 
     def __len__(self) -> int:
         return self.store.recipe.num_pictures
@@ -94,11 +111,12 @@ class StoredViews:
         return ranks[:, :2].T.flatten() + 1  # slot 0 is the centre view
 
     def _read(self, index: Tensor, slots: Tensor) -> Batch:
-        return Batch(index, self.store.views(index.repeat(2), slots).to(self.device), slots)
+        share = self.ranks.share(len(index))
+        own = slots.unflatten(0, (2, -1))[:, share].flatten()
+        return Batch(index, self.store.views(index[share].repeat(2), own).to(self.device), slots, self.ranks)
 
-    def centre(self) -> Iterator[Tokens]:
-        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
-            yield self.store.views(index, torch.zeros_like(index)).to(self.device)
+    def centre(self, function: Callable[[Tokens], Tensor]) -> Tensor:
+        return self._table(function, torch.zeros(1, dtype=torch.long))[:, 0]
 
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, computed once for every stored view."""
@@ -116,18 +134,19 @@ class StoredViews:
 
     @torch.no_grad()
     def _table(self, function: Callable[[Tokens], Tensor], slots: Tensor) -> Tensor:
-        table = []
-        for index in torch.arange(len(self)).split(EVALUATION_BATCH):
-            tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
-            table.append(function(tokens.to(self.device)).unflatten(0, (len(index), len(slots))))
-        return torch.cat(table)
+        def rows(indices: Sequence[Tensor]) -> Iterator[Tensor]:
+            for index in indices:
+                tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
+                yield function(tokens.to(self.device)).unflatten(0, (len(index), len(slots)))
+
+        return _of_every_image(rows, len(self), SHARD, self.ranks)
 
 
 class FreshViews:
     """New crops every epoch, each sent through the trunk once. A thawed trunk is trained along."""
 
-    def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int):
-        self.trunk, self.pictures, self.plan, self.workers = trunk, pictures, plan, workers
+    def __init__(self, trunk: Trunk, pictures: Pictures, plan: ViewPlan, workers: int, ranks: Ranks = ALONE):
+        self.trunk, self.pictures, self.plan, self.workers, self.ranks = trunk, pictures, plan, workers, ranks
         self.device = trunk.device
 
     def __len__(self) -> int:
@@ -139,12 +158,12 @@ class FreshViews:
 
     def batches(self, orders: list[Tensor], generator: torch.Generator) -> Iterator[Batch]:
         epoch = int(torch.randint(2**62, (), generator=generator))
-        for index, views in zip(orders, self._load((f"{epoch}/1", f"{epoch}/2"), orders), strict=True):
-            yield Batch(index, self.trunk(views.transpose(0, 1).flatten(0, 1)), None)
+        own = [index[self.ranks.share(len(index))] for index in orders]
+        for index, views in zip(orders, self._load((f"{epoch}/1", f"{epoch}/2"), own), strict=True):
+            yield Batch(index, self.trunk(views.transpose(0, 1).flatten(0, 1)), None, self.ranks)
 
-    def centre(self) -> Iterator[Tokens]:
-        for views in self._load(("centre",), torch.arange(len(self)).split(EVALUATION_BATCH)):
-            yield self.trunk(views.flatten(0, 1))
+    def centre(self, function: Callable[[Tokens], Tensor]) -> Tensor:
+        return self.every(function, 0)[:, 0]
 
     def _load(self, names: tuple[str, ...], orders: Iterable[Tensor]) -> Iterator[Tensor]:
         dataset = ViewDataset(self.pictures, self.plan, names)
@@ -153,34 +172,33 @@ class FreshViews:
 
     def frozen(self, function: Callable[[Tokens], Tensor]) -> Callable[[Batch], Tensor]:
         """`function` of a batch's views, without gradient."""
-        return lambda batch: _without_gradient(function, batch.tokens)
+        return lambda batch: _without_gradient(batch.through, function)
 
     def apart(self) -> FreshViews:
         """The same images through a copy of the trunk, which can be trained apart."""
-        return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers)
+        return FreshViews(copy.deepcopy(self.trunk), self.pictures, self.plan, self.workers, self.ranks)
 
     def only(self, among: Tensor) -> FreshViews:
         """The images at the places `among`."""
         some = Subset(self.pictures, [self.pictures.keys[i] for i in among.tolist()])
-        return FreshViews(self.trunk, some, self.plan, self.workers)
+        return FreshViews(self.trunk, some, self.plan, self.workers, self.ranks)
 
     @torch.no_grad()
     def every(self, function: Callable[[Tokens], Tensor], random_views: int) -> Tensor:
         """`function` (N, V, …) of the centre view and of so many random ones, the same each time."""
-        names = view_names(random_views)
-        orders = torch.arange(len(self)).split(EVALUATION_BATCH)
-        table = [
-            function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
-            for views in self._load(names, orders)
-        ]
-        return torch.cat(table)
+
+        def rows(indices: Sequence[Tensor]) -> Iterator[Tensor]:
+            for views in self._load(view_names(random_views), indices):
+                yield function(self.trunk(views.flatten(0, 1))).unflatten(0, views.shape[:2])
+
+        return _of_every_image(rows, len(self), EVALUATION_BATCH, self.ranks)
 
 
 class VectorViews:
     """Features (N, V, D) that are there already, the centre view's first; nothing can be trained on them."""
 
-    def __init__(self, features: Tensor):
-        self.features = features
+    def __init__(self, features: Tensor, ranks: Ranks = ALONE):
+        self.features, self.ranks = features, ranks
 
     def __len__(self) -> int:
         return len(self.features)
@@ -188,8 +206,13 @@ class VectorViews:
     def trained(self) -> dict[str, nn.Module]:
         return {}
 
-    def centre(self) -> Iterator[Tensor]:
-        yield from self.features[:, 0].split(EVALUATION_BATCH)
+    @torch.no_grad()
+    def centre(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        def rows(indices: Sequence[Tensor]) -> Iterator[Tensor]:
+            for index in indices:
+                yield function(self.features[index, 0])
+
+        return _of_every_image(rows, len(self), EVALUATION_BATCH, self.ranks)
 
     def every(self, function: Callable[[Tensor], Tensor], random_views: int) -> Tensor:
         """`function` (N, V, …) of the centre view and of so many random ones, or as many as there are."""
@@ -197,8 +220,21 @@ class VectorViews:
 
 
 @torch.no_grad()
-def _without_gradient(function: Callable[[Tokens], Tensor], tokens: Tokens) -> Tensor:
-    return function(tokens)
+def _without_gradient(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    return function(*arguments)
+
+
+def _of_every_image(
+    rows: Callable[[Sequence[Tensor]], Iterator[Tensor]], number: int, size: int, ranks: Ranks
+) -> Tensor:
+    """The rows (`number`, …) of all images, where `rows` makes those of each block of up to `size` images.
+
+    Each process makes some of the blocks, which are the same however many processes there are.
+    """
+    blocks = torch.arange(number).split(size)
+    own, sizes = ranks.of_parts(blocks)
+    made = torch.cat(list(rows(own or blocks[:1])))  # who has none learns from one what a row looks like
+    return ranks.gather(made[: sizes[ranks.rank]], sizes)
 
 
 class Unlabelled:

@@ -13,6 +13,7 @@ from timm.scheduler import CosineLRScheduler
 from torch import Tensor, nn
 
 from happycat.base.errors import HappycatError
+from happycat.base.ranks import ALONE, Ranks
 
 Item = TypeVar("Item")  # what a loss is computed on, a batch mostly
 
@@ -61,11 +62,19 @@ class Training:
     A phase that was over is not run again: the modules and the generator are put where it left them (`over/0/…` in the
     state), so whatever the method does between two phases, random draws included, comes out as it did. In the phase
     that was under way, modules, generator and optimiser are put where the state has them.
+
+    Several processes (`ranks`) train together: each draws the same random numbers and takes the same steps.
     """
 
-    def __init__(self, generator: torch.Generator, resume: dict[str, Tensor] | None = None, stage: int = 0):
+    def __init__(
+        self,
+        generator: torch.Generator,
+        resume: dict[str, Tensor] | None = None,
+        stage: int = 0,
+        ranks: Ranks = ALONE,
+    ):
         self.generator = generator
-        self.stage = stage
+        self.stage, self.ranks = stage, ranks
         self._resume = resume  # the state to go on from, until the phase that it belongs to has begun
         self._phase = 0  # the number of the phase under way
         self._before = 0  # epochs of the phases that are over
@@ -99,6 +108,7 @@ class Training:
     def _begin_phase(self, modules: dict[str, nn.Module], schedule: Schedule) -> None:
         """Begin at the first epoch; or, resumed, where the state has it: at the end of a phase that was over."""
         self._modules = modules
+        self.ranks.same_(list(self._tensors().values()))
         self._optimizer = make_optimizer(modules, schedule)
         self._epoch = 0
         if self._resume is None:
@@ -129,7 +139,7 @@ class Training:
             terms = loss(batch, self._epoch)
             self._optimizer.zero_grad(set_to_none=True)
             total(terms).backward()
-            self._optimizer.step()
+            take_step(self._optimizer, self.ranks)
             for name, value in terms.items():
                 sums[name] = sums.get(name, 0) + value.detach()
             count += 1
@@ -181,7 +191,7 @@ class Training:
                 own.copy_(tensors[name])
 
     def _parameters(self) -> list[nn.Parameter]:
-        return [p for group in self._optimizer.param_groups for p in group["params"]]
+        return parameters_of(self._optimizer)
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -194,6 +204,17 @@ def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.o
     if schedule.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999))
     return torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """What an optimiser trains, in its order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def take_step(optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
+    """A step along the gradient that the processes have together."""
+    ranks.mean_([p.grad for p in parameters_of(optimizer) if p.grad is not None])
+    optimizer.step()
 
 
 def make_rates(optimizer: torch.optim.Optimizer, schedule: Schedule) -> CosineLRScheduler:

@@ -64,7 +64,7 @@ class Frost(Parametric):
         finder.grow(self.random_rows(num_new, training))
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
-            features, chosen = self.tail(batch.tokens), novel[batch.images]
+            features, chosen = batch.through(self.tail), novel[batch.images]
             samples, classes = self.memory.sample(len(features), self.memory.uniform(), training.generator)
             terms = {
                 "prototypes": config.prototype_weight * self.classification(samples, classes),

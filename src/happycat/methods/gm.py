@@ -100,8 +100,8 @@ class GM(Parametric):
         before = unlabelled.frozen(static)
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:
-            features, chosen = self.tail(batch.tokens), novel[batch.images]
-            h, h2 = projector(features).chunk(2)
+            features, chosen = batch.through(self.tail), novel[batch.images]
+            h, h2 = batch.through(projector, features).chunk(2)
             terms = {
                 "contrast": config.contrast_weight * losses.info_nce(h, h2, config.contrast_temperature),
                 "distillation": config.grow_distillation_weight * losses.feature_distillation(features, before(batch)),
@@ -141,7 +141,7 @@ class GM(Parametric):
         scale = config.prediction_temperature * config.lwf_temperature
 
         def loss(batch: Batch, _: int) -> dict[str, Tensor]:
-            features = self.tail(batch.tokens)
+            features = batch.through(self.tail)
             new, labels = novel[batch.images].repeat(2), found[batch.images].repeat(2)
             samples, classes = self.memory.sample(len(features), self.memory.uniform(), training.generator)
             terms = {

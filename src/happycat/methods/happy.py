@@ -96,7 +96,7 @@ class Happy(Parametric):
     ) -> dict[str, Tensor]:
         """L_Happy = L_new + L_old + λ3 L_con (Eq. loss-overall), term by term; a term of weight 0 is left out."""
         config = self.config
-        features = self.tail(batch.tokens)
+        features = batch.through(self.tail)
         cosines = self.head(features)
         terms = {}
         if weight := config.self_training_weight:
@@ -115,7 +115,7 @@ class Happy(Parametric):
         if weight := config.distillation_weight:
             terms["distillation"] = weight * losses.feature_distillation(features, before)
         if weight := config.contrast_weight:
-            h, h2 = projector(features).chunk(2)
+            h, h2 = batch.through(projector, features).chunk(2)
             terms["contrast"] = weight * losses.info_nce(h, h2, config.contrast_temperature)
         return terms
 

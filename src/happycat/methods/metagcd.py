@@ -20,7 +20,7 @@ from torch import Tensor
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Labelled
-from happycat.learning.training import Epoch, Training, make_optimizer, total
+from happycat.learning.training import Epoch, Training, make_optimizer, take_step, total
 from happycat.methods.vanilla_gcd import VanillaGCD, VanillaGCDConfig
 
 
@@ -58,7 +58,7 @@ class MetaGCD(VanillaGCD):
 
     def stage_loss(self, batch: Batch) -> dict[str, Tensor]:
         config = self.config
-        h, h2 = self.projector(self.tail(batch.tokens)).chunk(2)
+        h, h2 = batch.through(lambda tokens: self.projector(self.tail(tokens))).chunk(2)
         contrast = losses.info_nce(h, h2, config.contrast_temperature)
         neighbours = losses.neighbour_contrast(
             h, h2, config.neighbour_similarity, config.supervised_contrast_temperature
@@ -120,4 +120,4 @@ class MetaGCD(VanillaGCD):
             for batch in labelled.batches(min(config.batch_size, len(served)), training.generator, served):
                 optimizer.zero_grad(set_to_none=True)
                 total(self.stage_loss(batch)).backward()
-                optimizer.step()
+                take_step(optimizer, training.ranks)

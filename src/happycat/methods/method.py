@@ -150,27 +150,28 @@ class Method(nn.Module):
     @torch.no_grad()
     def predict_all(self, unlabelled: Unlabelled) -> Tensor:
         """Class probabilities (N, K) of every image."""
-        return torch.cat([self.predict(tokens) for tokens in unlabelled.views.centre()])
+        return unlabelled.views.centre(self.predict)
 
     @torch.no_grad()
     def evaluate(self, unlabelled: Unlabelled) -> tuple[Tensor, Tensor]:
         """Class probabilities (N, K) and familiarity (N,) of every image, each of which is read once."""
-        pieces = []
-        for tokens in unlabelled.views.centre():
+
+        def both(tokens: TailInput) -> Tensor:
             probabilities = self.predict(tokens)
-            pieces.append((probabilities, self.familiarity(tokens, probabilities)))
-        probabilities, familiarity = map(torch.cat, zip(*pieces, strict=True))
-        return probabilities, familiarity
+            return torch.cat([probabilities, self.familiarity(tokens, probabilities)[:, None]], 1)
+
+        found = unlabelled.views.centre(both)
+        return found[:, :-1], found[:, -1]
 
     @torch.no_grad()
     def classify(self, unlabelled: Unlabelled) -> Tensor:
         """The likeliest class (N,) of every image; never are all probabilities held."""
-        return torch.cat([self.predict(tokens).argmax(1) for tokens in unlabelled.views.centre()])
+        return unlabelled.views.centre(lambda tokens: self.predict(tokens).argmax(1))
 
     @torch.no_grad()
     def features(self, unlabelled: Unlabelled) -> Tensor:
         """The tail's output (N, D) for the centre view of every image."""
-        return torch.cat([self.tail(tokens) for tokens in unlabelled.views.centre()])
+        return unlabelled.views.centre(self.tail)
 
 
 class Calibrated(Protocol):

@@ -74,9 +74,9 @@ class Parametric(Method):
     def _initial_loss(self, batch: Batch, labels: Tensor, projector: Projector, epoch: int) -> dict[str, Tensor]:
         """L_initial (Eq. init-overall-loss), in the authors' flavour with SimGCD's self-training besides."""
         config = self.config
-        features = self.tail(batch.tokens)
+        features = batch.through(self.tail)
         cosines = self.head(features)
-        h, h2 = projector(features).chunk(2)
+        h, h2 = batch.through(projector, features).chunk(2)
         terms = {
             "classification": config.base_classification_weight
             * cross_entropy(cosines / config.prediction_temperature, labels.repeat(2)),

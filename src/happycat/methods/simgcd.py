@@ -15,7 +15,6 @@ from torch import Tensor
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Unlabelled
-from happycat.learning.heads import Projector
 from happycat.learning.training import Epoch, Training
 from happycat.methods.parametric import Parametric, ParametricConfig
 
@@ -49,9 +48,10 @@ class SimGCD(Parametric):
         projector = self.new_projector(training)
 
         def loss(batch: Batch, _: int) -> dict[str, Tensor]:
-            features = self.tail(batch.tokens)
+            features = batch.through(self.tail)
             cosines = self.head(features)
-            return {**self._loss(features, cosines, projector), **also(batch, cosines)}
+            h = batch.through(projector, features)
+            return {**self._loss(cosines, h), **also(batch, cosines)}
 
         yield from training.run(
             {"method": self, "projector": projector},
@@ -61,10 +61,10 @@ class SimGCD(Parametric):
         )
         self.remember(unlabelled)
 
-    def _loss(self, features: Tensor, cosines: Tensor, projector: Projector) -> dict[str, Tensor]:
+    def _loss(self, cosines: Tensor, h: Tensor) -> dict[str, Tensor]:
         config = self.config
         marginal = (cosines / config.prediction_temperature).softmax(1).mean(0)
-        (one, other), (h, h2) = cosines.chunk(2), projector(features).chunk(2)
+        (one, other), (h, h2) = cosines.chunk(2), h.chunk(2)
         return {
             "self-distillation": losses.self_distillation(
                 one, other, config.prediction_temperature, config.teacher_temperature

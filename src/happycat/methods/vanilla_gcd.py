@@ -60,7 +60,7 @@ class VanillaGCD(Clustered):
     def supervised_loss(self, batch: Batch, labels: Tensor) -> dict[str, Tensor]:
         """The last two terms of L_initial (Eq. init-overall-loss)."""
         config = self.config
-        h, h2 = self.projector(self.tail(batch.tokens)).chunk(2)
+        h, h2 = batch.through(lambda tokens: self.projector(self.tail(tokens))).chunk(2)
         return {
             "supervised contrast": config.supervised_share
             * losses.supervised_contrast(h, h2, labels, config.supervised_contrast_temperature),
@@ -91,5 +91,5 @@ class VanillaGCD(Clustered):
 
     def stage_loss(self, batch: Batch) -> dict[str, Tensor]:
         """InfoNCE of the batch's two views."""
-        h, h2 = self.projector(self.tail(batch.tokens)).chunk(2)
+        h, h2 = batch.through(lambda tokens: self.projector(self.tail(tokens))).chunk(2)
         return {"contrast": losses.info_nce(h, h2, self.config.contrast_temperature)}

@@ -40,7 +40,7 @@ def test_logits(loop: Loop, stage: int, data: Images) -> tuple[np.ndarray, np.nd
     logits, targets = [], []
     for t in range(stage + 1):
         test = loop.data.test_set(t, data)
-        logits += [loop.method.logits(tokens).cpu() for tokens in test.served.views.centre()]
+        logits.append(test.served.views.centre(loop.method.logits).cpu())
         targets.append(test.ids)
     return torch.cat(logits).double().numpy(), np.concatenate(targets)
 
