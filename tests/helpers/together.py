@@ -1,0 +1,111 @@
+"""What every method computes, alone or by several processes together.
+
+    torchrun --nproc-per-node 2 -m tests.helpers.together FILE
+
+has two processes compute it, and the first writes it to FILE, for a test to compare with what one process computes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+from torch import Tensor
+
+from happycat.backbone.extraction import fill_tokens
+from happycat.backbone.store import Recipe, TokenStore
+from happycat.base.ranks import Ranks, Together
+from happycat.learning import training as trainings
+from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
+from happycat.learning.training import Training, parameters_of
+from happycat.methods import METHODS, metagcd
+from tests.helpers.contract import NUM_NEW, build
+
+TRAINED = [name for name, (method, _) in METHODS.items() if method.trains]
+CASES = [*((name, "stored") for name in TRAINED), ("gm", "fresh"), ("happy", "thawed"), ("vanilla_gcd", "thawed")]
+BATCH = 9  # the two processes have 4 and 5 images of it
+STANDING = {"base_rate": 0.0, "rate": 0.0, "outer_rate": 0.0}  # steps of no length: all gradients are at one place
+
+
+@contextmanager
+def recorded(found: dict[str, Tensor], prefix: str) -> Iterator[None]:
+    """Record the gradients of the first three steps of any optimiser, as it is given them."""
+    usual, steps = trainings.take_step, []
+
+    def take_step(optimizer, ranks):
+        usual(optimizer, ranks)
+        if len(steps) < 3:
+            for i, p in enumerate(parameters_of(optimizer)):
+                gradient = torch.zeros_like(p) if p.grad is None else p.grad.clone()
+                found[f"{prefix} step {len(steps)} gradient {i}"] = gradient
+        steps.append(optimizer)
+
+    for module in (trainings, metagcd):
+        module.take_step = take_step
+    try:
+        yield
+    finally:
+        for module in (trainings, metagcd):
+            module.take_step = usual
+
+
+def shared(views: FreshViews, kind: str, folder: Path, ranks: Ranks) -> FreshViews | StoredViews:
+    """The same images in the way asked for, shared by the processes."""
+    fresh = FreshViews(views.trunk, views.pictures, views.plan, 0, ranks)
+    if kind == "thawed":
+        fresh.trunk.thaw()
+    if kind != "stored":
+        return fresh
+    recipe = Recipe.of(views.trunk, views.trunk.fingerprint(), views.pictures, views.plan, 3)
+    store = TokenStore(folder, recipe)
+    fill_tokens(store, views.trunk, views.pictures, views.plan, 0, ranks=ranks)
+    return StoredViews(store, torch.device("cpu"), ranks)
+
+
+def learned(name: str, kind: str, folder: Path, ranks: Ranks) -> dict[str, Tensor]:
+    """Gradients, loss terms and predictions of a method: Stage-0, its rehearsal and one stage."""
+    found: dict[str, Tensor] = {}
+    method, labelled, unlabelled = build(name, batch_size=BATCH, top_dimensions=3, **STANDING)
+    old = Labelled(shared(labelled.views, kind, folder, ranks), labelled.labels)
+    new = Unlabelled(shared(unlabelled.views, "fresh" if kind == "thawed" else kind, folder, ranks))
+    parts = {"fit": lambda t: method.fit(old, t), "rehearse": lambda t: method.rehearse(old, t)}
+    parts["discover"] = lambda t: method.discover(new, NUM_NEW, t)
+    for part, run in parts.items():
+        with recorded(found, part):
+            for epoch in run(Training(torch.Generator().manual_seed(0), ranks=ranks)):
+                for term, value in epoch.terms.items():
+                    found[f"{part} epoch {epoch.number} {term}"] = torch.tensor(value)
+        if part == "fit" and kind == "thawed":
+            old.views.trunk.freeze()
+    found["probabilities"] = method.predict_all(new)
+    found["features"] = method.features(old)
+    return found
+
+
+def everything(ranks: Ranks, folder: Path) -> dict[str, Tensor]:
+    """All that is compared, by name."""
+    return {
+        f"{name} {kind} {what}": value
+        for name, kind in CASES
+        for what, value in learned(name, kind, folder, ranks).items()
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    ranks = Together(torch.device("cpu"))
+    folder = Path(sys.argv[1]).parent / "tokens"
+    found = everything(ranks, folder)
+    if ranks.first:
+        save_file({name: value.contiguous() for name, value in found.items()}, sys.argv[1])
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
