@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 Part = TypeVar("Part", range, Tensor)  # of rows
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Ranks:
@@ -58,6 +60,10 @@ class Ranks:
         """
         return rows
 
+    def each(self, items: Sequence[Item], function: Callable[[Item], Result]) -> list[Result]:
+        """The function of each item, in their order; each is computed by one process, and all have all of them."""
+        return [function(item) for item in items]
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum of the processes' tensors."""
         return tensor
@@ -88,6 +94,12 @@ class Together(Ranks):
 
     def gather(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
         return _Gather.apply(rows, tuple(sizes), self.rank)
+
+    def each(self, items: Sequence[Item], function: Callable[[Item], Result]) -> list[Result]:
+        own = [function(item) for item in items[self.share(len(items))]]
+        everybodys: list[list[Result]] = [[] for _ in range(self.size)]
+        dist.all_gather_object(everybodys, own)
+        return [result for results in everybodys for result in results]
 
     def sum(self, tensor: Tensor) -> Tensor:
         total = tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -259,7 +259,7 @@ def test_a_count_has_no_bound_but_the_images_unless_one_is_given():
 def test_copies_of_images_are_counted_once():
     """Fifty copies of one odd image are no class, and each image twice is the same as once."""
     method, unlabelled, _ = of_vectors()
-    served = torch.cat(list(unlabelled.views.centre()))
+    served = unlabelled.views.centre(lambda features: features)
     odd = 3 * torch.randn(1, 24, generator=torch.Generator().manual_seed(9))
     state, found, prototypes = method.state_dict(), [], []
     for images in (torch.cat([served, odd]), torch.cat([served, served, odd.expand(50, -1)])):

@@ -8,6 +8,7 @@ temperature of the probabilities; and the rejection threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, nobody
+from happycat.base.ranks import ALONE, Ranks
 from happycat.learning.memory import class_means
 from happycat.methods.calm.candidates import leave_one_out
 from happycat.methods.calm.mixture import Search
@@ -52,11 +54,16 @@ class Episode:
         more: Tensor,  # points of held-out classes among the validation images
         num_new: int,
     ):
-        features, self.labels = known
-        self.labelled, self.scatter = features.mean(1), Scatter(features, self.labels)
+        self._features, self.labels = known
+        self.labelled = self._features.mean(1)
         (self.served, self.classes), (self.validation, self.truth) = served, validation
         self.more, self.num_old, self.num_new = more, int(self.labels.max()) + 1, num_new
         self._directions: dict[tuple[int, float], Directions] = {}
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        """Of what is still labelled; computed when it is asked for, by the process that has this episode."""
+        return Scatter(self._features, self.labels)
 
     def known(self, dimensions: int, shrinkage: float, exponent: float) -> tuple[Space, Tensor]:
         """The space of what is still labelled, and the directions (num_old, d) of its classes."""
@@ -152,21 +159,29 @@ def usual_cosines(points: Tensor, classes: Tensor, number: int, otherwise: float
 
 
 class Calibration:
-    """Scores of values over episodes, and the values fitted to them.
+    """Scores of values over episodes, and the values fitted to them. An episode is computed by one of the `ranks`.
 
     `advance` is called for each episode that `accuracies` (with each temperature) or `number_model` is done with.
     """
 
-    def __init__(self, episodes: Sequence[Episode], dimensions: int, shrinkage: float, advance: Advance = nobody):
-        self.episodes, self.shrinkage, self.advance = episodes, shrinkage, advance
+    def __init__(
+        self,
+        episodes: Sequence[Episode],
+        dimensions: int,
+        shrinkage: float,
+        advance: Advance = nobody,
+        ranks: Ranks = ALONE,
+    ):
+        self.episodes, self.shrinkage, self.advance, self.ranks = episodes, shrinkage, advance, ranks
         images, features = episodes[0].labelled.shape
         self.dimensions = max(1, min(dimensions, features, images - 1))  # of the space
 
     def accuracies(self, exponent: float, temperatures: Sequence[float]) -> list[float]:
         """The mean accuracy on the served and the validation images with each of the temperatures."""
+        found = self.ranks.each(self.episodes, lambda episode: self._accuracies(episode, exponent, temperatures))
         total = np.zeros(len(temperatures))
-        for episode in self.episodes:
-            total += self._accuracies(episode, exponent, temperatures)
+        for accuracies in found:
+            total += accuracies
         return (total / len(self.episodes)).tolist()
 
     def _accuracies(self, episode: Episode, exponent: float, temperatures: Sequence[float]) -> list[float]:
@@ -188,37 +203,39 @@ class Calibration:
 
         New classes may be smaller than labelled ones; most will be about as large. The last part makes small ones.
         """
+        seen = self.ranks.each(self.episodes, lambda episode: self._observed(episode, exponent))
+        return NumberModel.learned([observation for observations in seen for observation in observations])
+
+    def _observed(self, episode: Episode, exponent: float) -> list[Observation]:
+        space, old = episode.known(self.dimensions, self.shrinkage, exponent)
+        points = space(torch.cat([episode.served, episode.more]))  # as many of a class as were labelled
+        new = torch.ones(len(points), dtype=torch.bool, device=points.device)
+        new[: len(episode.served)] = episode.classes >= episode.num_old
+        place, each = torch.arange(len(points), device=points.device), float(new.sum()) / episode.num_new
         seen = []
-        for episode in self.episodes:
-            space, old = episode.known(self.dimensions, self.shrinkage, exponent)
-            points = space(torch.cat([episode.served, episode.more]))  # as many of a class as were labelled
-            new = torch.ones(len(points), dtype=torch.bool, device=points.device)
-            new[: len(episode.served)] = episode.classes >= episode.num_old
-            place, each = torch.arange(len(points), device=points.device), float(new.sum()) / episode.num_new
 
-            def steps(which: Tensor, most: int, points: Tensor = points, old: Tensor = old) -> list[Step]:
-                return follow(Search(points[which], old).growing(), most)
+        def steps(which: Tensor, most: int) -> list[Step]:
+            return follow(Search(points[which], old).growing(), most)
 
-            if (~new).sum() > 1:
-                seen.append(Observation(steps(~new, PATIENCE), 0))
-            most = 2 * episode.num_new + PATIENCE
-            parts = [part for part in (2, 4, 8) if each / part >= SMALL]
-            for part in (1, *parts):
-                weight = min(1.0, each / SMALL) if part == 1 else PARTS_WEIGHT / len(parts)
-                seen.append(Observation(steps(~new | (place % part == 0), most), episode.num_new, weight))
-            self.advance(1)
-        return NumberModel.learned(seen)
+        if (~new).sum() > 1:
+            seen.append(Observation(steps(~new, PATIENCE), 0))
+        most = 2 * episode.num_new + PATIENCE
+        parts = [part for part in (2, 4, 8) if each / part >= SMALL]
+        for part in (1, *parts):
+            weight = min(1.0, each / SMALL) if part == 1 else PARTS_WEIGHT / len(parts)
+            seen.append(Observation(steps(~new | (place % part == 0), most), episode.num_new, weight))
+        self.advance(1)
+        return seen
 
     def confidence(self, exponent: float) -> Confidence:
         """From the validation images of the known classes."""
-        cosines: list[Tensor] = []
-        truth: list[Tensor] = []
-        usual: list[Tensor] = []
-        for episode in self.episodes:
+
+        def judged(episode: Episode) -> tuple[Tensor, Tensor, Tensor]:
             known = _some(episode.truth < episode.num_old, MOST_JUDGED)
             space, old = episode.known(self.dimensions, self.shrinkage, exponent)
-            cosines.append(space(episode.validation[known]) @ old.T)
-            truth.append(episode.truth[known])
+            cosines = space(episode.validation[known]) @ old.T
             own = usual_cosines(space(episode.labelled), episode.labels, episode.num_old)
-            usual.append(own.expand_as(cosines[-1]))
-        return Confidence.of(torch.cat(cosines), torch.cat(truth), torch.cat(usual))
+            return cosines, episode.truth[known], own.expand_as(cosines)
+
+        found = zip(*self.ranks.each(self.episodes, judged), strict=True)
+        return Confidence.of(*(torch.cat(parts) for parts in found))

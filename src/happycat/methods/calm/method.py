@@ -20,6 +20,7 @@ from torch.nn.functional import normalize
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import setting
 from happycat.base.progress import Advance, nobody
+from happycat.base.ranks import ALONE, Ranks
 from happycat.learning.batches import Labelled, Unlabelled, Unseen, draw_held_out
 from happycat.learning.memory import class_means
 from happycat.learning.training import Epoch, Training
@@ -105,13 +106,13 @@ class Calm(Method):
 
     def fit(self, labelled: Labelled, training: Training, advance: Advance = nobody) -> Iterator[Epoch]:
         """Stage-0: learn the labelled classes; `advance` is told how far the calibration is, and its total."""
-        features, labels = self._views(labelled), labelled.labels
-        calibration = self._episodes(features, labels, training.generator, advance=advance)
+        features, labels, ranks = self._views(labelled), labelled.labels, training.ranks
+        calibration = self._episodes(features, labels, training.generator, advance=advance, ranks=ranks)
         if not self._calibrated:
             self._choose(calibration)
         self._calibrated = False
         self._trust(calibration.confidence(float(self.exponent)))
-        self._learn(features, labels, calibration.dimensions)
+        self._learn(features, labels, calibration.dimensions, ranks)
         yield from ()
 
     def relearn(self, labelled: Labelled, held_out: Labelled | None = None) -> None:
@@ -124,8 +125,8 @@ class Calm(Method):
             self._trust(Confidence.of(cosines, held_out.labels, self.usual_cosines.expand_as(cosines)))
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
-    def _learn(self, features: Tensor, labels: Tensor, dimensions: int) -> None:
-        scatter = Scatter(features, labels)
+    def _learn(self, features: Tensor, labels: Tensor, dimensions: int, ranks: Ranks = ALONE) -> None:
+        scatter = Scatter(features, labels, ranks)
         self.space.set(
             scatter.mean, scatter.directions(dimensions, self.config.shrinkage).weighted(float(self.exponent))
         )
@@ -140,7 +141,7 @@ class Calm(Method):
     ) -> Iterator[Epoch]:
         """One stage; `barred` (P, 2) are pairs of an image and an old class that it is not of."""
         points = self.points(unlabelled)
-        mixture = self._search(points, barred).best(num_new, float(self.temperature))
+        mixture = self._search(points, barred, training.ranks).best(num_new, float(self.temperature))
         self._take(points, mixture.centres, mixture.counts.round().long())
         yield from ()
 
@@ -175,18 +176,19 @@ class Calm(Method):
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
 
-    def _search(self, points: Tensor, barred: Tensor | None = None) -> Search:
+    def _search(self, points: Tensor, barred: Tensor | None = None, ranks: Ranks = ALONE) -> Search:
         """The search among the images at these points; of copies of an image, one counts."""
         old = self.memory.prototypes
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))
         familiar = cosine >= (self.usual_cosines - self.shortfall)[row]
         if barred is None or not len(barred):
-            return Search(points[kept], old, familiar[kept])
+            return Search(points[kept], old, familiar[kept], ranks=ranks)
         kept[barred[:, 0]] = True  # what was said of an image counts, be it a copy or not
         familiar[barred[:, 0]] = False
         place = kept.cumsum(0) - 1
-        return Search(points[kept], old, familiar[kept], torch.stack([place[barred[:, 0]], barred[:, 1]], 1))
+        barred = torch.stack([place[barred[:, 0]], barred[:, 1]], 1)
+        return Search(points[kept], old, familiar[kept], barred, ranks)
 
     @property
     def number_model(self) -> NumberModel:
@@ -249,6 +251,7 @@ class Calm(Method):
         generator: torch.Generator,
         held_out: Tensor | None = None,
         advance: Advance = nobody,
+        ranks: Ranks = ALONE,
     ) -> Calibration:
         """Episodes in which these classes are held out, or others each time."""
         episodes = []
@@ -256,7 +259,7 @@ class Calm(Method):
             drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)[:MOST_HELD_OUT]
             episodes.append(hold_out(features, labels, drawn if held_out is None else held_out, generator))
         dimensions = self.config.dimensions or round(DIMENSIONS * features.shape[2])
-        return Calibration(episodes, dimensions, self.config.shrinkage, advance)
+        return Calibration(episodes, dimensions, self.config.shrinkage, advance, ranks)
 
     def _choose(self, calibration: Calibration) -> None:
         """Set the values with which held-out classes are discovered best."""

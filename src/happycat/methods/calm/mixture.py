@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from happycat.base.ranks import ALONE, Ranks
 from happycat.methods.calm.candidates import explained, find_groups
 from happycat.methods.calm.prediction import chunks, joined, nearest
 from happycat.methods.calm.selection import Component, Selection
@@ -44,11 +45,18 @@ class Search:
 
     Where there are very many images, those that are `familiar` (N,), explained by an old component as well as images of
     known classes are, are not looked at for new ones, only counted in. `barred` (P, 2) are pairs of a point and an old
-    component that does not explain it, however near it is.
+    component that does not explain it, however near it is. Several processes (`ranks`) share the rounds of EM.
     """
 
-    def __init__(self, points: Tensor, old: Tensor, familiar: Tensor | None = None, barred: Tensor | None = None):
-        self.points, self.old = points, old
+    def __init__(
+        self,
+        points: Tensor,
+        old: Tensor,
+        familiar: Tensor | None = None,
+        barred: Tensor | None = None,
+        ranks: Ranks = ALONE,
+    ):
+        self.points, self.old, self.ranks = points, old, ranks
         self.barred = torch.zeros(0, 2, dtype=torch.long) if barred is None else barred
         self.groups = find_groups(points, torch.zeros(len(points), dtype=torch.bool) if familiar is None else familiar)
         self.to_old = nearest(points, old).value
@@ -91,17 +99,20 @@ class Search:
     def maximise(self, found: Tensor, temperature: float, shares: tuple[float, float], rounds: int = ROUNDS) -> Mixture:
         """EM from these new centres (K_new, d) and the share of each old component and each new one."""
         before, score, counts = -torch.inf, -torch.inf, found.new_zeros(len(found))
-        old = self._old_density(temperature)
+        own = self.ranks.share(len(self.points))
+        mine, old = self.points[own], self._old_density(temperature)[own]
         for _ in range(rounds):
             sums, counts, score = torch.zeros_like(found), torch.zeros_like(counts), 0.0
             log_old, log_new = np.log(shares)
-            for points, known in zip(chunks(self.points, len(found)), chunks(old, len(found)), strict=True):
+            for points, known in zip(chunks(mine, len(found)), chunks(old, len(found)), strict=True):
                 logits = points @ found.T / temperature + log_new
                 density = torch.logaddexp(known + log_old, logits.logsumexp(1)) if len(found) else known + log_old
                 responsibility = (logits - density[:, None]).exp()
                 sums += responsibility.T @ points
                 counts += responsibility.sum(0)
                 score += float(density.sum()) / len(self.points)
+            sums, counts = self.ranks.sum(sums), self.ranks.sum(counts)
+            score = float(self.ranks.sum(torch.tensor(score, dtype=torch.float64)))
             found = torch.where(sums.norm(dim=1, keepdim=True) > 1e-12, normalize(sums, dim=-1), found)
             shares = self._shares(counts)
             if score - before < TOLERANCE:

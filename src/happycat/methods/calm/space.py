@@ -15,6 +15,8 @@ from sklearn.isotonic import IsotonicRegression
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from happycat.base.ranks import ALONE, Ranks
+
 FOLDS = 5
 LEAST_CLASSES = 10  # to measure variances on classes that had no part in finding a direction
 SMALLEST_RATIO = 1e-3
@@ -34,49 +36,58 @@ class Directions(NamedTuple):
 class Scatter:
     """Labelled features (N, V, D) of V views an image, with labels (N,), in the basis of their principal directions.
 
-    `basis` (D, D) has the direction of the largest variance first.
+    `basis` (D, D) has the direction of the largest variance first. Several processes (`ranks`) add up what each has
+    computed of its share of the images: sums, counts and scatter matrices.
     """
 
-    def __init__(self, features: Tensor, labels: Tensor):
-        rows = features.flatten(0, 1)
-        self.mean = rows.mean(0)
+    def __init__(self, features: Tensor, labels: Tensor, ranks: Ranks = ALONE):
+        self.ranks, own = ranks, ranks.share(len(features))
+        classes, place = labels.unique(return_inverse=True)
+        self.num_classes, self.counts, self.place = len(classes), place.bincount(), place[own]
+        rows, number = features[own].flatten(0, 1), len(features) * features.shape[1]
+        self.mean = ranks.sum(rows.sum(0)) / number
         centred = rows - self.mean
-        _, basis = eigenvectors(centred.T @ centred / len(centred))
+        _, basis = eigenvectors(ranks.sum(centred.T @ centred) / number)
         self.basis = basis.flip(1)
-        self.views = ((features - self.mean) @ self.basis).transpose(0, 1)  # (V, N, D)
+        self.views = ((features[own] - self.mean) @ self.basis).transpose(0, 1)  # (V, n, D) of this process's images
         self.images = self.views.mean(0)
-        classes, self.place = labels.unique(return_inverse=True)
-        self.num_classes = len(classes)
 
     def directions(self, dimensions: int, shrinkage: float) -> Directions:
         """Directions among the first principal ones, those first in which classes differ most."""
-        every = torch.ones_like(self.place, dtype=torch.bool)
-        turned = self._turned(every, dimensions, shrinkage)
+        turned = self._turned(torch.ones_like(self.counts, dtype=torch.bool), dimensions, shrinkage)
         within, between = self._variances(dimensions, shrinkage)
         return Directions(self.basis[:, :dimensions] @ turned * within.rsqrt(), between / within)
 
     def _turned(self, chosen: Tensor, dimensions: int, shrinkage: float) -> Tensor:
-        """The matrix (d, d) that makes W the unit matrix and B diagonal, from the chosen images.
+        """The matrix (d, d) that makes W the unit matrix and B diagonal, from the images of the chosen classes (K,).
 
         W is shrunk towards a sphere: (1−s) S + s tr(S)/d I. B is that of whitened images of unit length.
         """
-        place = self.place[chosen]
-        views = self.views[:, chosen, :dimensions]
-        _, rest = _parts(views.flatten(0, 1), place.repeat(len(views)))
-        scatter = rest.T @ rest
+        which = chosen[self.place]
+        views, place = self.views[:, which, :dimensions], self.place[which]
+        _, rest = self._parts(views.flatten(0, 1), place.repeat(len(views)), len(views))
+        scatter = self.ranks.sum(rest.T @ rest)
         sphere = scatter.trace() / dimensions * torch.eye(dimensions).to(scatter)
         values, vectors = eigenvectors((1 - shrinkage) * scatter + shrinkage * sphere)
         least = 1e-12 * float(values[-1]) + 1e-20  # with one image a class all are 0, and points must not overflow
         whiten = (vectors * values.clamp_min(least).rsqrt()) @ vectors.T
-        points = _long(self.images[chosen, :dimensions] @ whiten)
-        means, rest = _parts(points, place)
-        counts = place.bincount()
-        means, counts = means[counts > 0], counts[counts > 0]
-        noise = rest.square().sum() / max(1, len(rest) - len(means)) / dimensions
+        means, rest = self._parts(_long(self.images[which, :dimensions] @ whiten), place)
+        means, counts = means[chosen], self.counts[chosen]
+        number = int(counts.sum())
+        noise = self.ranks.sum(rest.square().sum()) / max(1, number - len(means)) / dimensions
         sphere = torch.eye(dimensions).to(means)
         spread = means.T @ means / len(means) - noise * (1 / counts).mean() * sphere
         _, turn = eigenvectors(spread)
         return whiten @ turn.flip(1) * noise.clamp_min(1e-12).rsqrt()
+
+    def _parts(self, points: Tensor, place: Tensor, views: int = 1) -> tuple[Tensor, Tensor]:
+        """The means (K, d) of the classes at `place` (n,), and what is left of the points (n, d) without them.
+
+        The points are those of some classes, all of their images, in so many views.
+        """
+        sums = torch.zeros(self.num_classes, points.shape[1]).to(points).index_add(0, place, points)
+        means = self.ranks.sum(sums) / (self.counts * views)[:, None]
+        return means, points - means[place]
 
     def _variances(self, dimensions: int, shrinkage: float) -> tuple[Tensor, Tensor]:
         """The variances w and b (d,) within and between classes that had no part in finding the directions.
@@ -84,19 +95,17 @@ class Scatter:
         With too few classes for that, all directions count the same.
         """
         same = torch.ones(dimensions).to(self.mean)
-        counts = self.place.bincount()
-        if self.num_classes < LEAST_CLASSES or int((counts > 1).sum()) < self.num_classes / 2:
+        if self.num_classes < LEAST_CLASSES or int((self.counts > 1).sum()) < self.num_classes / 2:
             return same, same
         within, between = torch.zeros_like(same), torch.zeros_like(same)
         for fold in range(FOLDS):
-            held_out = self.place % FOLDS == fold
-            turned = self._turned(~held_out, dimensions, shrinkage)
-            points = _long(self.images[held_out, :dimensions] @ turned)
-            means, rest = _parts(points, self.place[held_out])
-            number = counts[fold::FOLDS]
-            variance = rest.square().sum(0) / max(1, len(rest) - len(number))
+            held_out = torch.arange(self.num_classes, device=same.device) % FOLDS == fold
+            turned, which = self._turned(~held_out, dimensions, shrinkage), held_out[self.place]
+            means, rest = self._parts(_long(self.images[which, :dimensions] @ turned), self.place[which])
+            number = self.counts[held_out]
+            variance = self.ranks.sum(rest.square().sum(0)) / max(1, int(number.sum()) - len(number))
             within += variance / FOLDS
-            between += (means[fold::FOLDS].square().mean(0) - variance * (1 / number).mean()) / FOLDS
+            between += (means[held_out].square().mean(0) - variance * (1 / number).mean()) / FOLDS
         rank = self.num_classes - self.num_classes // FOLDS - 1  # behind it, the directions are those of no class
         tail = within[rank:].mean().expand(max(0, dimensions - rank)) if rank < dimensions else within[:0]
         smooth = torch.cat([_decreasing(within[:rank]), tail]).clamp_min(1e-6)
@@ -114,13 +123,6 @@ def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
     except torch.linalg.LinAlgError:
         values, vectors = (part.to(matrix.dtype) for part in torch.linalg.eigh(matrix.double()))
     return values, vectors
-
-
-def _parts(points: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """The means (K, d) of the classes at `place` (N,), and what is left of the points (N, d) without them."""
-    counts = place.bincount().clamp_min(1)[:, None]
-    means = torch.zeros(len(counts), points.shape[1]).to(points).index_add(0, place, points) / counts
-    return means, points - means[place]
 
 
 def _long(points: Tensor) -> Tensor:
