@@ -205,7 +205,7 @@ def test_a_folder_that_is_not_shared_is_said(tmp_path, trunk, pictures, small_sh
         def wait(self):
             next(tmp_path.glob("*/00000.safetensors")).unlink()  # it is on another machine's disk
 
-    with pytest.raises(StorageError, match="2 of 11 pictures are not in .* share the folder"):
+    with pytest.raises(StorageError, match=r"2 of 11 pictures are not in .* share the folder"):
         fill_tokens(store_of(tmp_path, trunk, pictures), trunk, pictures, PLAN, 0, ranks=Elsewhere())
 
 

@@ -212,7 +212,7 @@ class TokenStore(Store):
 
     def open(self) -> bool:
         """Verify and open it; False if not all of the tokens are safely there."""
-        whole = all([self._verified(number) for number in range(len(self._shards))])
+        whole = all(self._verified(number) for number in range(len(self._shards)))
         if whole:
             self._open()
         return whole

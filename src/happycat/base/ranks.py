@@ -1,4 +1,4 @@
-"""Ranks: the processes that compute together (data parallelism over torch.distributed); one process alone is the usual case.
+"""Ranks: the processes that compute together (data parallelism over torch.distributed); usually one, alone.
 
 Every process holds the same model, draws the same random numbers and sees the same loss. What is computed for each row
 of a batch is computed by one process for its *share* of the rows and *gathered* by all, so whatever is defined over
@@ -7,7 +7,6 @@ a batch is computed over all of it, however many processes there are.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -85,6 +84,10 @@ class Ranks:
 ALONE = Ranks()
 
 
+class Helped(Exception):
+    """This process has done its share of a command that the first process ends alone."""
+
+
 class Together(Ranks):
     """Several processes in torch.distributed's process group, which has been set up."""
 
@@ -158,8 +161,3 @@ class _Gather(torch.autograd.Function):
         total = gradients[0].clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total[ctx.own], None, None  # type: ignore[attr-defined]
-
-
-def processes_asked_for() -> int:
-    """How many processes the launcher that started this one (torchrun, srun) has started; 1 without a launcher."""
-    return int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", 1)))

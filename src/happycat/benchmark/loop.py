@@ -91,9 +91,7 @@ class Loop:
         return self.record.stage_scores()
 
     def _run_stage(self, stage: int) -> None:
-        training = Training(
-            seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage, self.ranks
-        )
+        training = Training(seeded(self.config.seed, stage), self.record.load_checkpoint(stage), stage, self.ranks)
         if stage == 0:
             served: Unlabelled = self._fit(training)
         else:

@@ -21,8 +21,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from happycat.backbone.config import BackboneConfig, choose_device, choose_precision
-from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.extraction import TRUNK_BATCH
+from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.store import Recipe, TokenStore
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Tokens, Trunk

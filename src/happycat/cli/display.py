@@ -127,6 +127,11 @@ class Display(Progress):
         self._bars = None
 
 
+def display_of(first: bool) -> Display:
+    """A display; of several processes, only the first shows anything."""
+    return Display(Console(stderr=True, highlight=False, quiet=not first))
+
+
 def scores_table(stage_scores: list[dict], title: str) -> Table:
     """All / Old / New per stage, and what the probabilities are worth: calibration error and ROC area of the unseen."""
     table = Table(title=shown(title), title_justify="left")

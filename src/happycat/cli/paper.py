@@ -13,11 +13,14 @@ from happycat.base.errors import InputError
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.paper.experiments import EXPERIMENTS, OWN_EXPERIMENTS, Variant
 from happycat.benchmark.protocol import Protocol
-from happycat.cli.display import Display, print_line
+from happycat.cli.display import display_of, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import DATA, PROTOCOL, RUN, values_of
 from happycat.cli.interruption import interruptible
-from happycat.cli.requests import request_values
+from happycat.cli.processes import together
+from happycat.cli.requests import processes_of, request_values
+
+AGAIN = "the same command goes on from here"
 
 if TYPE_CHECKING:  # what needs torch is imported where it is used: a command's help need not wait for it
     from happycat.benchmark.paper.reports import Report
@@ -72,17 +75,20 @@ def paper(
     from happycat.benchmark.paper.catalogue import report_of
 
     tokens = values.get("tokens") or out_folder / "tokens"
-    study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, {**values, "tokens": tokens})
-    for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs)):
-        print_line(line)
-    if plan:
-        return
-    with interruptible("the same command goes on from here"):
-        with Display() as display:
-            study.carry_out(jobs, display)
+    with interruptible(AGAIN), together(processes_of(values), values["device"], AGAIN) as (ranks, device):
+        values = {**values, "tokens": tokens, "device": device}
+        study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, values)
+        for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs)):
+            print_line(line)
+        if plan:
+            return
+        with display_of(ranks.first) as display:
+            study.carry_out(jobs, display, ranks)
+            if not ranks.first:
+                return
             made = report_of(name, severity, own_corruptions)(study.results())
         deliver(made, results or out_folder / "results")
-    put_away(tokens, keep=values.get("keep_tokens") is not False)
+        put_away(tokens, keep=values.get("keep_tokens") is not False)
 
 
 def make_study(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +13,16 @@ import typer
 from happycat.base.disk import storage_errors
 from happycat.base.errors import HubError, InputError
 from happycat.base.text import shown
-from happycat.cli.display import Display, print_line
+from happycat.cli.display import Display, display_of, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
 from happycat.cli.flags import WeightsOption as FitWeightsOption
 from happycat.cli.interruption import interruptible, keeping, kept_so_far
+from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption, together
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
+    from happycat.base.ranks import Ranks
     from happycat.images.collecting import Skipped
 
 # What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
@@ -32,6 +34,7 @@ WeightsOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
 ]
+AGAIN = "the same command begins again, with what is kept"  # when a process has died
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -46,6 +49,9 @@ def fit(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
     mirror: Annotated[
         bool, typer.Option(help="augment with mirror images: a picture and its mirror image are of one class")
     ] = True,
@@ -59,25 +65,29 @@ def fit(
     from happycat.cli.output import fitted_table
     from happycat.model.estimator import Happycat
 
-    cat = Happycat(
-        backbone,
-        weights=weights,
-        image_size=image_size,
-        precision=precision,
-        device=device,
-        workers=workers,
-        mirror=mirror,
-        random_state=seed,
-    )
-    progress = Display()
-    with (
-        advising_without_hub(),
-        keeping(model) as cache,
-        interruptible(lambda: kept_so_far(progress, cache)),
-        progress,
-    ):
-        cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
-        cat.save(model, f"fit {labelled}", {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}})
+    with together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device), advising_without_hub():
+        cat = Happycat(
+            backbone,
+            weights=weights,
+            image_size=image_size,
+            precision=precision,
+            device=device,
+            workers=workers,
+            mirror=mirror,
+            random_state=seed,
+        )
+        cat.ranks, progress = ranks, display_of(ranks.first)
+        with (
+            keeping(model) as cache,
+            interruptible(lambda: kept_so_far(progress, cache)),
+            progress,
+        ):
+            cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
+            cat.save(
+                model,
+                f"fit {labelled}",
+                {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}},
+            )
     _print_left_out(model.with_name(f"{model.stem}-1"), cat.fitted_.skipped, cat.fitted_.duplicates)
     out.print(fitted_table(cat.fitted_))
     if cat.fitted_.accuracy is not None:
@@ -101,15 +111,22 @@ def discover(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
 ) -> None:
     """Find new classes among unlabelled images; the model learns them as a new version."""
     num_new = new_classes(new)
     check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
-    with advising_to_wait(), model_file.locked(model, wait):
+    with (
+        together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device),
+        advising_to_wait(),
+        model_file.locked(model, wait) if ranks.first else nullcontext(),
+    ):
         model_file.history(model)  # refuses what is no model
         backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
-        _discover(model, inbox, num_new, folder, propose, images, backbone)
+        _discover(model, inbox, num_new, folder, propose, images, backbone, ranks)
 
 
 def _discover(
@@ -120,19 +137,29 @@ def _discover(
     propose: bool,
     images: bool,
     backbone: dict[str, Any],
+    ranks: Ranks,
 ) -> None:
     """Find new classes, and say what was found."""
     from happycat.cli.output import found_sentence, found_table
     from happycat.model.discovering import discover_inbox
 
-    progress = Display()
+    progress = display_of(ranks.first)
     with (
         keeping(model) as cache,
         interruptible(lambda: f"{kept_so_far(progress, cache)}; {model} is as it was"),
         progress,
     ):
         done = discover_inbox(
-            model, inbox, num_new, folder, progress, propose=propose, images=images, cache_dir=cache, **backbone
+            model,
+            inbox,
+            num_new,
+            folder,
+            progress,
+            propose=propose,
+            images=images,
+            cache_dir=cache,
+            ranks=ranks,
+            **backbone,
         )
     found, folder = done.found, done.folder
     _print_left_out(folder, found.skipped, found.duplicates)
@@ -158,6 +185,9 @@ def predict(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
 ) -> None:
     """Predict the class of each image, or that none fits."""
     if as_json and as_csv:
@@ -169,9 +199,11 @@ def predict(
     from happycat.model.estimator import Happycat
     from happycat.model.sorting import COPIES, LINKS, sort_into
 
-    cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
-    with Display() as progress:
-        rows = cat.set_params(progress=progress).assign(paths)
+    with together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device):
+        cat = Happycat.load(model, weights=weights, precision=precision, device=device, workers=workers)
+        cat.ranks = ranks
+        with display_of(ranks.first) as progress:
+            rows = cat.set_params(progress=progress).assign(paths)
     for skipped in cat.skipped_:
         print(shown(f"happycat: {skipped.path}: {skipped.reason}"), file=sys.stderr)
     print_rows(rows, as_json, as_csv)

@@ -22,6 +22,7 @@ from happycat.cli.flags import (
     given,
     method_values,
 )
+from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption
 
 
 def request_values(
@@ -35,9 +36,12 @@ def request_values(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
     **values: Any,
 ) -> dict[str, Any]:
-    """What the flags that `bench` and `paper` share ask for, as fields of a `Request`."""
+    """What the flags that `bench` and `paper` share ask for, as fields of a `Request`; `processes_of` has the rest."""
     return {
         "root": root,
         "dataset_options": dataset_options(option, download),
@@ -48,3 +52,8 @@ def request_values(
         "protocol_values": given(values, Protocol),
         "loop": LoopConfig(**given(values, LoopConfig)),
     }
+
+
+def processes_of(values: dict[str, Any]) -> Processes:
+    """The processes that the flags ask for."""
+    return Processes(values["devices"], values["nodes"], values["strategy"])

@@ -29,7 +29,7 @@ from happycat.cli.flags import (
     given,
     values_of,
 )
-from happycat.cli.requests import request_values
+from happycat.cli.requests import processes_of, request_values
 
 # What needs torch is imported where it is used: a command's help need not wait for it.
 
@@ -66,7 +66,7 @@ def bench(
         start=start,
         **request_values(**values),
     )
-    run(request, save)
+    run(request, save, processes_of(values))
 
 
 def demo(

@@ -6,6 +6,7 @@ import inspect
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,9 +21,10 @@ from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.loop import Loop
 from happycat.benchmark.paper.experiments import EXPERIMENTS, OWN_EXPERIMENTS
 from happycat.benchmark.setup import Request, prepare
-from happycat.cli.display import Display, print_line, scores_table
+from happycat.cli.display import display_of, print_line, scores_table
 from happycat.cli.display import results as out
 from happycat.cli.interruption import interruptible
+from happycat.cli.processes import Processes, together
 from happycat.images.datasets import DATASETS
 from happycat.methods import METHODS
 from happycat.methods.calm.method import Calm
@@ -40,21 +42,27 @@ def run_demo(folder: Path, seed: int, resume: bool) -> None:
     run(Request(dataset="digits", method_values=DEMO, out=folder, resume=resume, loop=loop))
 
 
-def run(request: Request, save: Path | None = None) -> None:
+RESUME = "the same command with --resume goes on from here"
+
+
+def run(request: Request, save: Path | None = None, processes: Processes = Processes()) -> None:  # noqa: B008
     """Run it, print the table, draw the pictures; if asked to, save what was learned as a model file."""
     started = time.monotonic()
     if save is not None:
         check_method(request.method)
         check_new_model(save)
-    with interruptible("the same command with --resume goes on from here"):
-        with Display() as display:
-            loop = prepare(request, display)
+    with interruptible(RESUME), together(processes, request.backbone.device, RESUME) as (ranks, device):
+        request = replace(request, backbone=replace(request.backbone, device=device))
+        with display_of(ranks.first) as display:
+            loop = prepare(request, display, ranks)
             with loop.record:
                 if save is not None:
                     check_new_model(save, loop.split.classes[: loop.split.num_seen(0)])
                 scores = loop.run()
-                if save is not None:
+                if save is not None and ranks.first:
                     save_model(loop, request, save)
+        if not ranks.first:
+            return
         title = f"{request.method} on {loop.images.name}, seed {request.loop.seed}"
         out.print(scores_table(scores, title))
         whole = score_run(scores)
@@ -65,9 +73,9 @@ def run(request: Request, save: Path | None = None) -> None:
                 f"New {whole['mean_new']:.1f}   forgetting M_f {whole['m_f']:.1f}"
             )
         picture = report.draw_run(loop.record, loop.images, title)
-    print_line(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
-    if save is not None:
-        print_line(f"written: {save} ({save.stat().st_size / 1e6:.1f} MB), version 1")
+        print_line(f"run folder: {request.out}   picture: {picture}   {time.monotonic() - started:.0f} s")
+        if save is not None:
+            print_line(f"written: {save} ({save.stat().st_size / 1e6:.1f} MB), version 1")
 
 
 def check_method(name: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from happycat.base.disk import replacing, storage_errors
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.progress import SILENT, Progress
+from happycat.base.ranks import ALONE, Ranks
 from happycat.model import file as model_file
 from happycat.model.corrections import Corrected, Correction
 from happycat.model.entry import ClassEntry
@@ -53,6 +54,7 @@ def discover_inbox(
     propose: bool = False,
     images: bool = True,
     cache_dir: Path | None = None,
+    ranks: Ranks = ALONE,
     **backbone: Any,
 ) -> DiscoveryRecord:
     """Find new classes in an inbox; the model learns them as its next version, or it is a proposal.
@@ -64,6 +66,7 @@ def discover_inbox(
     tag = model_file.read(model).tag
     folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")
     cat = Happycat.load(model, **backbone).set_params(progress=progress, cache_dir=cache_dir)
+    cat.ranks = ranks
     found = cat.discover(inbox, num_new)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

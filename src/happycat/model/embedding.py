@@ -16,6 +16,7 @@ from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress, duration
+from happycat.base.ranks import ALONE, Helped, Ranks
 from happycat.images.collecting import Skipped
 from happycat.images.pictures import CROP_SHARE, Pictures, Subset
 from happycat.images.sources import Accepted, VectorRows, in_order, read
@@ -27,12 +28,20 @@ from happycat.model.file import Part
 
 
 def extractor_of(
-    config: BackboneConfig, base: Part | None, *, workers: int | None, mirror: bool, seed: int
+    config: BackboneConfig,
+    base: Part | None,
+    *,
+    workers: int | None,
+    mirror: bool,
+    seed: int,
+    ranks: Ranks = ALONE,
 ) -> FeatureExtractor:
     """The backbone, ready for use; `base` is that of a model file, whose weights it has to have."""
     # a file without a crop share is older than other shares than the usual one
     crop_share = CROP_SHARE if base is None else base.metadata.get("crop_share", CROP_SHARE)
-    extractor = FeatureExtractor.of(config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed)
+    extractor = FeatureExtractor.of(
+        config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed, ranks=ranks
+    )
     if base is not None:
         if base.arrays:
             extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
@@ -48,7 +57,10 @@ def embed(
     progress: Progress,
     cache_dir: str | Path | None,
 ) -> Tensor:
-    """Features (N, V, D) of each picture's views; a vector is its only view. They are kept in `cache_dir`."""
+    """Features (N, V, D) of each picture's views; a vector is its only view. They are kept in `cache_dir`.
+
+    Several processes share this work; the first one goes on alone, the others are done with it (`Helped`).
+    """
     if isinstance(pictures, VectorRows):
         return torch.from_numpy(pictures.vectors)[:, None]
     assert extractor is not None
@@ -57,6 +69,8 @@ def embed(
     progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
     advance = progress.step("extracting features", len(pictures))
     features = extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+    if not extractor.ranks.first:
+        raise Helped
     if bad := int((~features.isfinite()).flatten(1).any(1).sum()):
         raise InputError(
             f"the features of {bad} of {len(features)} images are not finite numbers, as {extractor.trunk.name} "

@@ -16,6 +16,7 @@ from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
+from happycat.base.ranks import ALONE, Ranks
 from happycat.base.seeding import seeded
 from happycat.images.collecting import Gathered, listed_labels
 from happycat.images.sources import Accepted, Label, Source, VectorRows, accepted, checked_labels, read, read_labelled
@@ -107,6 +108,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
     ['ant', 'bee', 'cat', 'dog', 'class 4', 'fox']
     """
 
+    ranks: Ranks = ALONE  # the processes that share the extraction of features
     _extractor: FeatureExtractor | None  # built when it is needed first
     _base: Part | None  # of the file that the model was loaded from
     _tag: VersionTag | None  # the version that it was loaded from or last saved as
@@ -351,7 +353,7 @@ class Happycat(ClassifierMixin, BaseEstimator):
             device=self.device,
         )
         seed = checked_seed(self.random_state)
-        return extractor_of(config, base, workers=self.workers, mirror=self.mirror, seed=seed)
+        return extractor_of(config, base, workers=self.workers, mirror=self.mirror, seed=seed, ranks=self.ranks)
 
     def _checked(self, X: Source) -> Accepted:
         """What is given, if it is of the kind that the model was made with; no image is read."""

@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress, duration
+from happycat.base.ranks import ALONE, Ranks
 from happycat.benchmark.paper.experiments import Variant
 from happycat.benchmark.paper.jobs import Job, Setting
 from happycat.benchmark.paper.results import Results
@@ -135,25 +137,28 @@ class Study:
             lines.append(f"about {duration(seconds)} on this machine{shared}{beside}")
         return lines
 
-    def carry_out(self, num_jobs: int, progress: Progress) -> None:
+    def carry_out(self, num_jobs: int, progress: Progress, ranks: Ranks = ALONE) -> None:
         """Run what is left, Stage-0 first; what an interrupted study did is not done again."""
+        if num_jobs > 1 and ranks.size > 1:
+            raise InputError("several processes share one run; run one at a time (jobs = 1)")
         everything = list(self.jobs())
         for wave in (everything[: len(self.stage0)], everything[len(self.stage0) :]):
             left = [job for job in wave if not job.finished()]
             progress.message(f"{len(wave) - len(left)} of {len(wave)} runs are there already")
-            for number, title in enumerate(_run_all(left, num_jobs, progress), 1):
+            ranks.wait()  # until everybody knows what is there
+            for number, title in enumerate(_run_all(left, num_jobs, progress, ranks), 1):
                 progress.message(f"{number} of {len(left)}: {title} is done")
 
     def results(self) -> Results:
         return Results(runs=self.runs, paper_names=self.paper_names)
 
 
-def _run_all(jobs: list[Job], num_jobs: int, progress: Progress) -> Iterator[str]:
+def _run_all(jobs: list[Job], num_jobs: int, progress: Progress, ranks: Ranks) -> Iterator[str]:
     """Run them, so many at a time; yields each one's title when it is over."""
     if num_jobs == 1:
         for job in jobs:
             progress.message(job.title)
-            run_one(job.request, progress)
+            run_one(job.request, progress, ranks)
             yield job.title
         return
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
@@ -169,8 +174,8 @@ def _run_quietly(request: Request, threads: int) -> None:
     run_one(request, SILENT)
 
 
-def run_one(request: Request, progress: Progress) -> None:
-    loop = prepare(replace(request, resume=True), progress)
+def run_one(request: Request, progress: Progress, ranks: Ranks = ALONE) -> None:
+    loop = prepare(replace(request, resume=True), progress, ranks)
     with loop.record:
         loop.run()
 
