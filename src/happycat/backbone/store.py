@@ -28,7 +28,7 @@ from happycat.backbone.recipe import Recipe as Recipe
 from happycat.backbone.recipe import affordable_views as affordable_views
 from happycat.backbone.trunk import Tokens
 from happycat.base.disk import locked, read_json, replacing, storage_errors, write_json
-from happycat.base.errors import InUseError, NoSpaceError, StorageError
+from happycat.base.errors import HappycatError, InUseError, NoSpaceError, StorageError
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
 
@@ -44,9 +44,21 @@ def shards_of(number: int) -> list[range]:
 
 
 def delete_stores(root: Path) -> None:
-    """Delete every store below a folder, and nothing else that may lie there."""
+    """Delete every store in a folder, and nothing else that may lie there."""
     for recipe in Path(root).glob("*/recipe.json"):
         shutil.rmtree(recipe.parent, ignore_errors=True)
+
+
+def stores_below(root: Path) -> Iterator[Store]:
+    """Every store in a folder or anywhere below it."""
+    for path in sorted(Path(root).rglob("recipe.json")):
+        try:
+            found = read_json(path)
+            recipe = Recipe(**{**found, "view_names": tuple(found["view_names"])})
+        except (HappycatError, TypeError, KeyError):
+            continue  # a file of somebody else's
+        if recipe.name == path.parent.name:
+            yield Store(path.parent.parent, recipe)
 
 
 class Store:
@@ -62,6 +74,17 @@ class Store:
     def recorded(self) -> int:
         """How many pictures are on disk, without a look at their checksums."""
         return sum(len(shard) for number, shard in enumerate(self._shards) if self._path(number).exists())
+
+    def bytes_on_disk(self) -> int:
+        """How much of the disk it takes."""
+        return sum(path.stat().st_size for path in self.folder.glob("*.safetensors"))
+
+    def damaged(self) -> list[Path]:
+        """The shards whose checksums do not hold."""
+        there = [number for number in range(len(self._shards)) if self._path(number).exists()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is said by whoever asks
+            return [self._path(number) for number in there if not self._verified(number)]
 
     def delete(self) -> None:
         """Delete the store: a token can be turned back into a picture."""

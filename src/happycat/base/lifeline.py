@@ -26,7 +26,9 @@ class Lifeline:
     def __init__(self, advice: str):
         """`advice` is what to do when a process has died."""
         self.rank, self.size, self.advice = dist.get_rank(), dist.get_world_size(), advice
-        self._group = dist.new_group(backend="gloo", timeout=PATIENCE)
+        group = dist.new_group(backend="gloo", timeout=PATIENCE)
+        assert isinstance(group, dist.ProcessGroup)  # this process is in it
+        self._group = group
         self._peers = range(1, self.size) if self.rank == 0 else range(1)
         self._watchers = [threading.Thread(target=self._watch, args=(peer,), daemon=True) for peer in self._peers]
         self._said = threading.Event()  # the first process has said why it ends

@@ -91,6 +91,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "Write the split of a data set to a file that can be published: the same images everywhere.",
         ),
         "list": Entry("research:list_", "Show the methods, data sets and tested backbones."),
+        "cache": Entry("cache:cache", "List the tokens and features that commands have stored; check or remove them."),
         "speed": Entry(
             "research:speed", "Measure training throughput: the reference step, fresh views, cached tokens."
         ),

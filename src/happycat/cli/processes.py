@@ -107,10 +107,10 @@ def together(processes: Processes, device: str, advice: str) -> Iterator[tuple[R
 
 def _launch(processes: Processes, device: str) -> Any:
     """Start the processes, or join those that are started, and connect them."""
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", module="lightning_fabric")
     from lightning_fabric import Fabric
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it would say what our display says
+    warnings.filterwarnings("ignore", module="lightning_fabric")
     accelerator = device.partition(":")[0]
     try:
         fabric = Fabric(accelerator=accelerator, devices=processes.devices, num_nodes=processes.nodes, strategy="ddp")
