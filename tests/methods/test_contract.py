@@ -69,7 +69,9 @@ def test_an_image_has_a_familiarity_beside_its_probabilities(make):
     method, unlabelled = through(make)
     probabilities, familiarity = method.evaluate(unlabelled)
     assert torch.equal(probabilities, method.predict_all(unlabelled))
-    assert torch.equal(method.classify(unlabelled), probabilities.argmax(1))
+    likeliest, probability = method.classify(unlabelled)
+    assert torch.equal(likeliest, probabilities.argmax(1))
+    assert torch.equal(probability, probabilities.amax(1))
     assert familiarity.shape == (len(unlabelled),)
     assert familiarity.isfinite().all()
     if type(method).familiarity is Method.familiarity:

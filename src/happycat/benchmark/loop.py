@@ -228,15 +228,18 @@ class Loop:
             familiarity=familiarity,
             unseen_familiarity=self._unseen_familiarity(stage),
         )
-        assigned = self.method.predict_all(served).cpu().numpy()
+        assigned = [part.cpu().numpy() for part in self.method.classify(served)]
         self.record.finish_stage(
             stage,
             states=self._states(stage),
             model=self._model_metadata(stage),
             scores=scores,
-            assigned=prediction_rows(self.data.pictures(stage).keys, assigned),
+            assigned=prediction_rows(self.data.pictures(stage).keys, *assigned),
             predictions=[
-                {"class": int(c), **row} for c, row in zip(targets, prediction_rows(keys, probabilities), strict=True)
+                {"class": int(c), **row}
+                for c, row in zip(
+                    targets, prediction_rows(keys, probabilities.argmax(1), probabilities.max(1)), strict=True
+                )
             ],
         )
         self.logs.stage(stage, scores)

@@ -273,9 +273,9 @@ def _save(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> N
         raise NoSpaceError(f"cannot write {path}: {error}; free some space") from error
 
 
-def prediction_rows(keys: Sequence[str], probabilities: np.ndarray) -> list[dict]:
-    """A row an image: its key, the class it was given, and how probable that is."""
-    rows = zip(keys, probabilities.argmax(1).tolist(), probabilities.max(1).tolist(), strict=True)
+def prediction_rows(keys: Sequence[str], classes: np.ndarray, probabilities: np.ndarray) -> list[dict]:
+    """A row an image: its key, the class (N,) it was given, and how probable that is (N,)."""
+    rows = zip(keys, classes.tolist(), probabilities.tolist(), strict=True)
     return [{"image": key, "predicted": c, "probability": f"{p:.6f}"} for key, c, p in rows]
 
 

@@ -160,7 +160,7 @@ class CalmEstimate:
         return self.calm.count(features, generator, self.most, _counting(stage, progress))
 
     def follow(self, stage: int, unlabelled: Unlabelled) -> None:
-        predicted = self.method.predict_all(unlabelled).argmax(1)
+        predicted, _ = self.method.classify(unlabelled)
         self.calm.adopt(self._features(stage), predicted, self.method.num_classes)
 
     def _features(self, stage: int) -> Unlabelled:

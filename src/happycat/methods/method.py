@@ -164,9 +164,15 @@ class Method(nn.Module):
         return found[:, :-1], found[:, -1]
 
     @torch.no_grad()
-    def classify(self, unlabelled: Unlabelled) -> Tensor:
-        """The likeliest class (N,) of every image; never are all probabilities held."""
-        return unlabelled.views.centre(lambda tokens: self.predict(tokens).argmax(1))
+    def classify(self, unlabelled: Unlabelled) -> tuple[Tensor, Tensor]:
+        """The likeliest class (N,) of every image and its probability (N,); never are all probabilities held."""
+
+        def likeliest(tokens: TailInput) -> Tensor:
+            probability, row = self.predict(tokens).max(1)
+            return torch.stack([row.to(probability), probability], 1)
+
+        found = unlabelled.views.centre(likeliest)
+        return found[:, 0].long(), found[:, 1]
 
     @torch.no_grad()
     def features(self, unlabelled: Unlabelled) -> Tensor:

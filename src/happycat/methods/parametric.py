@@ -119,6 +119,6 @@ class Parametric(Method):
 
     def remember(self, unlabelled: Unlabelled) -> None:
         """Put the classes of this stage into the memory, by the model's own predictions."""
-        predictions = self.predict_all(unlabelled).argmax(1)
+        predictions, _ = self.classify(unlabelled)
         rows = self.head.weight.detach()[self.memory.num_classes :]
         self.memory.learn(self.features(unlabelled), predictions, rows)

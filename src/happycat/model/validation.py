@@ -30,7 +30,7 @@ def held_out(labels: Tensor, generator: torch.Generator) -> Tensor:
 def validate(calm: Calm, held: Labelled, gathered: Gathered, names: Sequence[Label]) -> FitReport:
     """The accuracy of Calm's predictions for images that it has not learned from."""
     labels = held.labels
-    predicted = calm.classify(held) if len(labels) else labels
+    predicted = calm.classify(held)[0] if len(labels) else labels
     right = (predicted == labels).double() * 100
     accuracy = [right[labels == c].mean().item() for c in range(len(names))]
     return FitReport(

@@ -1,0 +1,258 @@
+"""How do time, memory and disk grow with images, classes and stages? A table, and a figure of it.
+
+    python benchmarks/grow.py --out docs/results          # about half an hour on two cores
+    python benchmarks/grow.py --only evaluation --largest 2
+
+Each point is measured in a process of its own, so its memory (the largest that the process had, Linux only) is its own.
+Pictures are noise, vectors are drawn around the means of classes: nothing here depends on what they show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from scale import class_means, peak
+from scale import images as vectors_of
+
+BACKBONE = "vit_tiny_patch16_224"  # at 32 px, random weights: what grows is everything around it
+
+
+def folder_size(folder: Path) -> float:
+    """MB on disk."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def noise(number: int):
+    from happycat.images.pictures import ArrayPictures
+
+    return ArrayPictures(np.random.default_rng(0).integers(0, 256, (number, 40, 40, 3), dtype=np.uint8))
+
+
+def stored_tokens(number: int, folder: Path):
+    """Tokens of noise in a store, written shard by shard."""
+    import torch
+
+    from happycat.backbone.store import Recipe, TokenStore, token_tensors
+    from happycat.backbone.trunk import Tokens
+
+    recipe = Recipe(
+        kind="tokens", backbone="noise", precision="torch.float32", pictures="noise", num_pictures=number,
+        view_names=("centre", "1", "2"), image_size=32, crop_share=0.875, mirror=True, view_seed=0, num_tokens=5, dim=192,
+    )  # fmt: skip
+    store = TokenStore(folder, recipe)
+
+    def extract(shards):
+        for shard in shards:
+            some = torch.randn(3 * len(shard), 5, 192, generator=torch.Generator().manual_seed(shard.start))
+            yield token_tensors(Tokens(some, some[:, 0]))
+
+    store.fill(extract)
+    return store
+
+
+def extraction(number: int, folder: Path) -> dict[str, float]:
+    """Images: three views of each through the backbone, features stored and read again."""
+    import timm
+    from safetensors.torch import save_file
+
+    from happycat.backbone.config import BackboneConfig
+    from happycat.backbone.extraction import FeatureExtractor
+
+    weights = folder / "weights.safetensors"
+    save_file(timm.create_model(BACKBONE, num_classes=0).state_dict(), weights)
+    extractor = FeatureExtractor.of(BackboneConfig(name=BACKBONE, weights=weights, image_size=32), workers=0)
+    pictures, started = noise(number), time.perf_counter()
+    extractor.extract(pictures, cache_dir=folder / "store")
+    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder / "store")}
+
+
+def stage(number: int, folder: Path) -> dict[str, float]:
+    """Images: two epochs of a stage of Happy on stored tokens, from k-means to the class memory."""
+    import timm
+    import torch
+
+    from happycat.backbone.tail import Tail
+    from happycat.learning.batches import StoredViews, Unlabelled
+    from happycat.learning.training import Training
+    from happycat.methods.happy import Happy, HappyConfig
+
+    store = stored_tokens(number, folder)
+    served = Unlabelled(StoredViews(store, torch.device("cpu")))
+    tail = Tail(timm.create_model(BACKBONE, num_classes=0, img_size=32))
+    method = Happy(tail, HappyConfig(epochs=2, projector_hidden=256))
+    rows = torch.randn(50, 192, generator=torch.Generator().manual_seed(0))
+    method.head.grow(rows)
+    method.memory.learn(rows, torch.arange(50), rows)
+    started = time.perf_counter()
+    list(method.discover(served, 10, Training(torch.Generator().manual_seed(0))))
+    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder)}
+
+
+def kmeans(number: int, folder: Path) -> dict[str, float]:
+    """Images: k-means of 384 numbers into 100 clusters, once, as a stage of Happy begins."""
+    import torch
+
+    from happycat.learning.clustering import kmeans as clustered
+
+    generator = np.random.default_rng(0)
+    vectors = torch.from_numpy(vectors_of(class_means(100, generator), np.arange(number) % 100, generator))
+    started = time.perf_counter()
+    clustered(torch.nn.functional.normalize(vectors, dim=-1), 100, seed=0, restarts=1)
+    return {"seconds": time.perf_counter() - started}
+
+
+def evaluation(classes: int, folder: Path) -> dict[str, float]:
+    """Classes: Hungarian matching and the scores of a stage, ten test images a class."""
+    from happycat.base.metrics import clustering_accuracy
+
+    generator = np.random.default_rng(0)
+    truth = np.arange(10 * classes) % classes
+    found = np.where(
+        generator.random(len(truth)) < 0.7, (truth * 7 + 3) % classes, generator.integers(0, classes, len(truth))
+    )
+    started = time.perf_counter()
+    clustering_accuracy(truth, found, classes // 2)
+    return {"seconds": time.perf_counter() - started}
+
+
+def prediction(classes: int, folder: Path) -> dict[str, float]:
+    """Classes: the class of 100,000 vectors of 384 numbers."""
+    import torch
+
+    from happycat.methods.calm.prediction import PredictionRule
+
+    generator = torch.Generator().manual_seed(0)
+    normal = torch.nn.functional.normalize
+    prototypes = normal(torch.randn(classes, 384, generator=generator), dim=-1)
+    points = normal(torch.randn(100_000, 384, generator=generator), dim=-1)
+    rule = PredictionRule(prototypes, torch.arange(classes), classes, torch.tensor(0.1), torch.zeros(classes))
+    started = time.perf_counter()
+    rule.decide(points)
+    return {"seconds": time.perf_counter() - started}
+
+
+def million(images: int, folder: Path) -> dict[str, float]:
+    """Images: stored features of 384 numbers in 10,000 classes, read from shards and given their classes."""
+    import torch
+
+    from happycat.backbone.store import FeatureStore, Recipe
+    from happycat.methods.calm.prediction import PredictionRule
+
+    recipe = Recipe(
+        kind="features", backbone="noise", precision="torch.float32", pictures="noise", num_pictures=images,
+        view_names=("centre",), image_size=224, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=384,
+    )  # fmt: skip
+    store, started = FeatureStore(folder, recipe), time.perf_counter()
+
+    def extract(shards):
+        for shard in shards:
+            generator = torch.Generator().manual_seed(shard.start)
+            yield {"features": torch.randn(len(shard), 1, 384, generator=generator)}
+
+    store.fill(extract)
+    points = store.features()[:, 0]
+    prototypes = torch.nn.functional.normalize(torch.randn(10_000, 384), dim=-1)
+    rule = PredictionRule(prototypes, torch.arange(10_000), 10_000, torch.tensor(0.1), torch.zeros(10_000))
+    rule.decide(points, lambda some: torch.nn.functional.normalize(some, dim=-1))
+    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder)}
+
+
+def model_file(classes: int, folder: Path) -> dict[str, float]:
+    """Classes: fit on ten vectors of 384 numbers each, saved, a class named, loaded again."""
+    from happycat import Happycat
+
+    generator = np.random.default_rng(0)
+    ids = np.arange(10 * classes) % classes
+    cat = Happycat().fit(vectors_of(class_means(classes, generator), ids, generator), ids)
+    started = time.perf_counter()
+    cat.save(folder / "model.cat")
+    Happycat.load(folder / "model.cat")
+    return {"seconds": time.perf_counter() - started, "disk_mb": (folder / "model.cat").stat().st_size / 1e6}
+
+
+POINTS: dict[str, tuple[Callable[[int, Path], dict[str, float]], tuple[int, ...]]] = {
+    "extraction": (extraction, (1_000, 2_000, 4_000)),
+    "stage": (stage, (2_000, 4_000, 8_000, 16_000)),
+    "kmeans": (kmeans, (10_000, 20_000, 40_000)),
+    "evaluation": (evaluation, (100, 1_000, 10_000)),
+    "prediction": (prediction, (100, 1_000, 10_000)),
+    "million": (million, (100_000, 1_000_000)),
+    "model_file": (model_file, (50, 100, 200)),
+}
+
+
+def measured(name: str, number: int) -> dict[str, float]:
+    """One point, in a process of its own."""
+    command = [sys.executable, __file__, "--point", name, str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def exponent(numbers: list[int], values: list[float]) -> float:
+    """The slope of a line through the logarithms."""
+    return float(np.polyfit(np.log(numbers), np.log(np.maximum(values, 1e-3)), 1)[0])
+
+
+def draw(found: dict[str, list[dict]], path: Path) -> None:
+    """Seconds against what grows, one panel for each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 4, figsize=(14, 6))
+    for axis, (name, rows) in zip(axes.flat, found.items(), strict=False):
+        axis.loglog([r["number"] for r in rows], [r["seconds"] for r in rows], "o-", label="seconds")
+        axis.loglog([r["number"] for r in rows], [r["memory_mb"] for r in rows], "s--", label="MB of memory")
+        axis.set_title(name.replace("_", " "))
+        axis.set_xlabel((POINTS[name][0].__doc__ or "").split(":")[0].lower())
+    axes.flat[0].legend()
+    for axis in axes.flat[len(found) :]:
+        axis.axis("off")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=POINTS, default=list(POINTS))
+    parser.add_argument("--largest", type=int, help="how many of the points, from the smallest on")
+    parser.add_argument("--out", type=Path, help="where the table and the figure go")
+    parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.point:
+        name, number = arguments.point
+        with tempfile.TemporaryDirectory() as folder:
+            result = POINTS[name][0](int(number), Path(folder))
+        print(json.dumps({"number": int(number), **result, "memory_mb": peak()}))
+        return
+    found: dict[str, list[dict]] = {}
+    lines = ["| what | number | seconds | memory, MB | disk, MB | exponent of time |", "|---|---:|---:|---:|---:|---:|"]
+    for name in arguments.only:
+        found[name] = [measured(name, number) for number in POINTS[name][1][: arguments.largest]]
+        slope = exponent([r["number"] for r in found[name]], [r["seconds"] for r in found[name]])
+        for row in found[name]:
+            last = f"{slope:.2f}" if row is found[name][-1] and len(found[name]) > 1 else ""
+            disk = f"{row['disk_mb']:.1f}" if "disk_mb" in row else ""
+            lines.append(
+                f"| {name} | {row['number']:,} | {row['seconds']:.2f} | {row['memory_mb']:.0f} | {disk} | {last} |"
+            )
+            print(lines[-1], flush=True)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draw(found, arguments.out / "growth.png")
+
+
+if __name__ == "__main__":
+    main()
