@@ -47,7 +47,8 @@ def stored_tokens(number: int, folder: Path):
 
     recipe = Recipe(
         kind="tokens", backbone="noise", precision="torch.float32", pictures="noise", num_pictures=number,
-        view_names=("centre", "1", "2"), image_size=32, crop_share=0.875, mirror=True, view_seed=0, num_tokens=5, dim=192,
+        view_names=("centre", "1", "2"), image_size=32, crop_share=0.875, mirror=True, view_seed=0, num_tokens=5,
+        dim=192,
     )  # fmt: skip
     store = TokenStore(folder, recipe)
 
