@@ -80,7 +80,8 @@ def test_torchrun_gives_the_numbers_of_one_process_and_a_run_goes_on_after_a_kil
     assert not stdout
     assert not (out / "stages/2").exists()
     assert read_json(out / "run.json")["processes"] == 2
-    quick_run(out, resume=True)  # by one process
+    options = {"num_classes": "8", "per_class": "20"}  # as the command line has them
+    quick_run(out, resume=True, dataset_options=options)  # by one process
     same_run(out, finished)
 
 

@@ -67,7 +67,7 @@ def _row(store: Store, check: bool) -> list[str]:
     recipe, there = store.recipe, store.recorded()
     pictures = f"{there:,}" if there == recipe.num_pictures else f"{there:,} of {recipe.num_pictures:,}"
     damaged = len(store.damaged()) if check else 0
-    state = f"{damaged} shards are damaged" if damaged else "whole" if there == recipe.num_pictures else "unfinished"
+    state = f"{damaged} damaged" if damaged else "whole" if there == recipe.num_pictures else "unfinished"
     return [
         f"{recipe.kind}, {recipe.precision.removeprefix('torch.')}",
         pictures,
