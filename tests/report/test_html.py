@@ -13,7 +13,7 @@ from happycat.report.html import Dot, Page, render, write_page
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>'&\u2028\u2029", "--x; $(y)")
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
-SECTIONS = ("new", "map", "known", "unsure", "number", "accuracy", "skipped", "history")
+SECTIONS = ("new", "map", "known", "unsure", "number", "accuracy", "skipped", "history", "meanings")
 
 
 def dot(i, cls, probability=0.9, thumbnail=PIXEL, **changes):
@@ -88,8 +88,8 @@ class Elements(HTMLParser):
 def test_all_sections():
     page = Elements(render(full_page()))
     assert set(SECTIONS) <= page.ids()
-    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
-    assert links[1:] == [f"#{name}" for name in SECTIONS]
+    links = [attributes.get("href") for tag, attributes in page.tags if tag == "a"]
+    assert [link for link in links if link][1 : len(SECTIONS) + 1] == [f"#{name}" for name in SECTIONS]
     texts = ("Two new classes.", "0.62", "between 1 and 3", "cannot be read", "learned 2 classes", "Dropped: class 3.")
     for text in texts:
         assert text in re.sub(r"\s+", " ", page.text)
@@ -100,6 +100,7 @@ def test_all_sections():
     ("without", "changes"),
     [
         ({"map", "known", "unsure", "new"}, {"cards": (), "dots": ()}),
+        ({"meanings"} | set(SECTIONS[:6]), {"cards": (), "dots": (), "runs": (), "number": None}),
         ({"number"}, {"number": None}),
         ({"accuracy"}, {"runs": ()}),
         ({"skipped"}, {"skipped": (), "duplicates": 0}),
@@ -111,7 +112,7 @@ def test_all_sections():
 def test_section_without_data_is_left_out(without, changes):
     page = Elements(render(full_page(**changes)))
     assert set(SECTIONS) - page.ids() == without
-    linked = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    linked = {attributes.get("href") for tag, attributes in page.tags if tag == "a"}
     assert not linked & {f"#{name}" for name in without}
 
 
@@ -163,7 +164,7 @@ def test_hostile_names_stay_text(name):
 def test_nothing_is_fetched():
     html = render(full_page())
     policy = next(a["content"] for _, a in Elements(html).tags if a.get("http-equiv") == "Content-Security-Policy")
-    assert {"default-src 'none'", "img-src data:"} <= {part.strip() for part in policy.split(";")}
+    assert {"default-src 'none'", "img-src data: file:"} <= {part.strip() for part in policy.split(";")}
     assert set(re.findall(r"https?://[^\s\"'<]*", html)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|innerHTML", html)
     loaded = [a[key] for tag, a in Elements(html).tags for key in ("src", "href") if key in a and tag != "a"]
@@ -176,6 +177,7 @@ def test_no_image_data_without_thumbnails():
     assert "data:image" in render(page)
     assert "data:image" not in render(bare)
     assert "Examples" not in Elements(render(bare)).text
+    assert "Show all" in Elements(render(bare)).text  # by name
 
 
 def test_accuracy_curve_is_broken_where_there_is_no_value():
