@@ -22,7 +22,7 @@ export function makeAll(album, fill) {
     images = [...album.members.get(key)].sort((a, b) => album.probability[b] - album.probability[a]);
     room = MOST;
     const count = make("small", {}, `${thousands(images.length)} ${images.length === 1 ? "image" : "images"}`);
-    find("#all-title").replaceChildren(album.glyph(key), make("bdi", {}, album.name(images[0])), count);
+    find("#all-title").replaceChildren(album.glyph(key), make("bdi", {}, album.name(images[0])), " ", count);
     const bare = images.filter((i) => !album.thumbnail[i]).length;
     const named = bare ? ` ${thousands(bare)} have no small picture in this page and are shown by name.` : "";
     find("#all-note").textContent = `The most probable first; the percentage is the image's probability.${named}`;

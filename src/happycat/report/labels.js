@@ -3,35 +3,59 @@
 const CELL = 4; // pixels of the grid that knows where marks are
 const HEIGHT = 18; // of a label
 const [STEP, FAR] = [8, 320]; // how finely and how far around the middle of its marks a place is looked for
-const REACH = 56; // pixels from a label to the nearest mark of its class, at most
+const [BESIDE, REACH] = [14, 56]; // pixels to the nearest mark of its class: without a line to it, and at most
+const DETOUR = 64; // pixels that a place beside a mark may be farther away than one that needs a line
 
 /**
- * Places for labels, in their order of importance: {x, y, half, near} for each, or null where there is none.
+ * Places for labels, in their order of importance: {x, y, half, line} for each, or null where there is none.
  * `labels`: {half, marks}, half the width and the marks [x, y] of its class; `marks`: all marks, of `radius`; `taken`:
- * boxes {x, y, half, tall} that are not free. `near` is the mark of its class that is nearest to the label.
+ * boxes {x, y, half, tall} that are not free. `line` leads to the nearest mark of the class, if it is not beside it.
  */
 export function placeLabels(labels, { marks, radius, width, height, taken = [] }) {
   const free = freeBoxes(marks, radius, width, height);
   const boxes = [...taken];
+  const apart = (box, x, y, half) =>
+    Math.abs(box.x - x) >= box.half + half || Math.abs(box.y - y) >= (box.tall ?? HEIGHT / 2) + HEIGHT / 2;
   const clear = (x, y, half) =>
-    free(x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2) &&
-    !boxes.some((box) => Math.abs(box.x - x) < box.half + half && Math.abs(box.y - y) < (box.tall ?? HEIGHT / 2) + HEIGHT / 2);
-  return labels.map(({ half, marks: own }) => {
+    free(x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2) && boxes.every((box) => apart(box, x, y, half));
+
+  function placed({ half, marks: own }) {
     const middle = [0, 1].map((axis) => own.map((mark) => mark[axis]).sort((a, b) => a - b)[own.length >> 1]);
-    for (const [x, y] of around(middle)) {
+    let aside = null;
+    for (const [x, y, far] of around(middle)) {
+      if (aside && far > aside.far + DETOUR) break;
       if (!clear(x, y, half)) continue;
       const near = nearest(own, x, y, half);
-      if (gap(near, x, y, half) > REACH) continue;
-      const place = { x, y, half, near };
-      boxes.push(place);
-      return place;
+      const distance = gap(near, x, y, half);
+      if (distance <= radius + BESIDE) return { x, y, half, line: null };
+      if (aside || distance > radius + REACH) continue;
+      const line = lineTo(near, x, y, half, radius / distance);
+      if (alongLine(line).every(([a, b]) => free(a - 1, b - 1, a + 1, b + 1))) aside = { x, y, half, line, far };
     }
-    return null;
+    return aside;
+  }
+
+  return labels.map((label) => {
+    const place = placed(label);
+    if (place) boxes.push(place);
+    return place;
   });
 }
 
+/** The line from a label's box to a mark, less a share of it at the mark's end. */
+function lineTo([a, b], x, y, half, less) {
+  const from = [Math.min(Math.max(a, x - half), x + half), Math.min(Math.max(b, y - HEIGHT / 2), y + HEIGHT / 2)];
+  return [from, [a + less * (from[0] - a), b + less * (from[1] - b)]];
+}
+
+/** Points of a line, but for its end at the mark. */
+function alongLine([[a, b], [c, d]]) {
+  const steps = Math.max(1, Math.floor(Math.hypot(c - a, d - b) / CELL) - 1);
+  return Array.from({ length: steps }, (_, n) => [a + ((c - a) * n) / (steps + 1), b + ((d - b) * n) / (steps + 1)]);
+}
+
 /** How far a mark is from a label's box. */
-export function gap([a, b], x, y, half) {
+function gap([a, b], x, y, half) {
   return Math.hypot(Math.max(0, Math.abs(a - x) - half), Math.max(0, Math.abs(b - y) - HEIGHT / 2));
 }
 
@@ -44,14 +68,14 @@ function nearest(marks, x, y, half) {
   return best;
 }
 
-/** Places around a middle, the nearest first. */
+/** Places around a middle and how far away they are, the nearest first. */
 function* around([x, y]) {
-  yield [x, y];
+  yield [x, y, 0];
   for (let far = STEP; far <= FAR; far += STEP) {
     const turns = Math.ceil((2 * Math.PI * far) / (2 * STEP));
     for (let n = 0; n < turns; n++) {
       const angle = -Math.PI / 2 + (2 * Math.PI * n) / turns; // above the middle first
-      yield [x + far * Math.cos(angle), y + far * Math.sin(angle)];
+      yield [x + far * Math.cos(angle), y + far * Math.sin(angle), far];
     }
   }
 }

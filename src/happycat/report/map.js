@@ -1,6 +1,6 @@
 /* The map: a canvas with one mark for each image. */
 
-import { gap, placeLabels } from "./labels.js";
+import { placeLabels } from "./labels.js";
 import { NONE, makePainter } from "./marks.js";
 import { followKeys, followPointer } from "./pointer.js";
 
@@ -136,7 +136,7 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     const marks = shown.map((i) => [left(i), top(i)]);
     const taken = buttons() ? [{ x: 32, y: height - 68, half: 22, tall: 58 }] : [];
     const places = placeLabels(labels, { marks, radius: size, width, height, taken });
-    places.forEach((place, n) => place && writeLabel(labels[n], place, size));
+    places.forEach((place, n) => place && writeLabel(labels[n], place));
   }
 
   /** The label of a class. */
@@ -148,20 +148,16 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     return { marks, text, font, fresh: kind === "new", half: context.measureText(text).width / 2 + 4 };
   }
 
-  /** Write a label at its place, with a line to its nearest mark if that is not beside it. */
-  function writeLabel({ text, font, fresh }, { x, y, half, near }, size) {
+  /** Write a label at its place, with its line if it has one. */
+  function writeLabel({ text, font, fresh }, { x, y, line }) {
     const ink = colour(fresh ? "var(--ink)" : "var(--soft)");
     Object.assign(context, { font, fillStyle: ink, strokeStyle: ink, lineWidth: 1 });
-    const distance = gap(near, x, y, half);
-    if (distance > size + 8) {
-      const from = [Math.min(Math.max(near[0], x - half), x + half), Math.min(Math.max(near[1], y - 9), y + 9)];
-      const share = 1 - size / distance;
-      context.beginPath();
-      context.moveTo(...from);
-      context.lineTo(from[0] + share * (near[0] - from[0]), from[1] + share * (near[1] - from[1]));
-      context.stroke();
-    }
     context.fillText(text, x, y);
+    if (!line) return;
+    context.beginPath();
+    context.moveTo(...line[0]);
+    context.lineTo(...line[1]);
+    context.stroke();
   }
 
   function redraw() {

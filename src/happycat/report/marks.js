@@ -40,7 +40,7 @@ export const newMark = (i) => ({
 
 /** How the marks of class number `i` of the known ones look: 24 different ones, in shapes that no new class has. */
 export const knownMark = (i) => ({
-  colour: `var(--known-${(i + Math.floor(i / KNOWN_SHAPES.length)) % TONES})`,
+  colour: `var(--known-${i % TONES})`,
   shape: KNOWN_SHAPES[i % KNOWN_SHAPES.length],
 });
 
