@@ -83,7 +83,8 @@ def with_pictures(page: Page, pictures: Pictures, room: int = ROOM) -> Page:
     order = iter(_by_importance(page))
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         while room > 0 and (some := list(islice(order, 64))):
-            for i, small in zip(some, pool.map(lambda i: _thumbnail(pictures, place[page.dots[i].path]), some)):
+            thumbnails = pool.map(lambda i: _thumbnail(pictures, place[page.dots[i].path]), some)
+            for i, small in zip(some, thumbnails, strict=True):
                 room -= len(small or "")
                 if room > 0:
                     made[i] = small
@@ -143,5 +144,5 @@ def _thumbnail(pictures: Pictures, i: int) -> str | None:
     except HappycatError:
         return None
     buffer = io.BytesIO()
-    small.save(buffer, "WEBP", quality=75)  # half of what JPEG needs
+    small.save(buffer, "WEBP", quality=75, method=2)  # half of what JPEG needs
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

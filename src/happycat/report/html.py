@@ -1,4 +1,4 @@
-"""The page that shows what was discovered: one HTML file that fetches nothing.
+"""The page that shows what was discovered: one HTML file that fetches nothing from a network.
 
 Names and paths are a person's: the template escapes them, and the scripts get them as JSON and set them as text.
 """

@@ -9,35 +9,36 @@ const DETOUR = 64; // pixels that a place beside a mark may be farther away than
 /**
  * Places for labels, in their order of importance: {x, y, half, line} for each, or null where there is none.
  * `labels`: {half, marks}, half the width and the marks [x, y] of its class; `marks`: all marks, of `radius`; `taken`:
- * boxes {x, y, half, tall} that are not free. `line` leads to the nearest mark of the class, if it is not beside it.
+ * boxes {x, y, half, tall} that are not free, `tall` being half the height. `line` leads to the nearest mark of the class, if it is not beside it.
  */
 export function placeLabels(labels, { marks, radius, width, height, taken = [] }) {
   const free = freeBoxes(marks, radius, width, height);
   const boxes = [...taken];
-  const apart = (box, x, y, half) =>
-    Math.abs(box.x - x) >= box.half + half || Math.abs(box.y - y) >= (box.tall ?? HEIGHT / 2) + HEIGHT / 2;
-  const clear = (x, y, half) =>
-    free(x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2) && boxes.every((box) => apart(box, x, y, half));
+  const apart = (box, x, y, half, tall) =>
+    Math.abs(box.x - x) >= box.half + half || Math.abs(box.y - y) >= box.tall + tall;
+  const clear = (x, y, half, tall) =>
+    free(x - half, y - tall, x + half, y + tall) && boxes.every((box) => apart(box, x, y, half, tall));
 
   function placed({ half, marks: own }) {
     const middle = [0, 1].map((axis) => own.map((mark) => mark[axis]).sort((a, b) => a - b)[own.length >> 1]);
     let aside = null;
     for (const [x, y, far] of around(middle)) {
       if (aside && far > aside.far + DETOUR) break;
-      if (!clear(x, y, half)) continue;
+      if (!clear(x, y, half, HEIGHT / 2)) continue;
       const near = nearest(own, x, y, half);
       const distance = gap(near, x, y, half);
       if (distance <= radius + BESIDE) return { x, y, half, line: null };
       if (aside || distance > radius + REACH) continue;
       const line = lineTo(near, x, y, half, radius / distance);
-      if (alongLine(line).every(([a, b]) => free(a - 1, b - 1, a + 1, b + 1))) aside = { x, y, half, line, far };
+      if (alongLine(line).every(([a, b]) => clear(a, b, 1, 1))) aside = { x, y, half, line, far };
     }
     return aside;
   }
 
   return labels.map((label) => {
     const place = placed(label);
-    if (place) boxes.push(place);
+    if (place) boxes.push({ ...place, tall: HEIGHT / 2 });
+    if (place?.line) boxes.push(...alongLine(place.line).map(([x, y]) => ({ x, y, half: 2, tall: 2 })));
     return place;
   });
 }
