@@ -25,7 +25,7 @@ from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 from happycat.report.svg import SIZE, Chart, bar_chart, line_chart
 from happycat.report.words import words_of
 
-STYLES = ("map.css", "page.css", "dialogs.css")
+STYLES = ("map.css", "page.css", "meaning.css", "dialogs.css")
 SCRIPTS = (
     *("dom.js", "meaning.js", "marks.js", "album.js", "gallery.js", "large.js", "all.js", "labels.js", "pointer.js"),
     *("map.js", "legend.js", "page.js"),
