@@ -9,15 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from happycat import Happycat
 from happycat.base.errors import InputError
+from happycat.images.pictures import FilePictures
 from happycat.model.corrections import correct, undo
 from happycat.model.knowledge import Knowledge
 from happycat.model.map import map_places
-from happycat.model.page import page_of, review_page
+from happycat.model.page import page_of, review_page, with_pictures
 from happycat.model.review import FILE, Review
 from happycat.model.summary import class_summaries
+from happycat.report.classes import ClassSummary
+from happycat.report.html import Dot, Page, render
 
 DIM, KNOWN = 32, 6
 
@@ -181,3 +185,50 @@ def test_a_review_is_read_as_it_was_written(tmp_path):
         assert np.array_equal(getattr(read, name), getattr(review, name))
     assert read.pictures.keys == review.keys
     assert (tmp_path / FILE).stat().st_size < 8 * points.numel() + 32 * 7 + 1200
+
+
+@pytest.fixture
+def album(tmp_path) -> tuple[Page, FilePictures]:
+    """A page of two classes of 100 and 20 images without small pictures, and their files; one file is gone."""
+    pixels = np.random.default_rng(0).integers(256, size=(120, 30, 40, 3), dtype=np.uint8)
+    keys = [f"{i}.png" for i in range(120)]
+    for key, picture in zip(keys, pixels, strict=True):
+        Image.fromarray(picture).save(tmp_path / key)
+    (tmp_path / "100.png").unlink()
+    dots = tuple(
+        Dot(path=key, cls=int(i >= 100), probability=1 - i % 100 / 150, unsure=i in (98, 99), x=i, y=0)
+        for i, key in enumerate(keys)
+    )
+    cards = tuple(
+        ClassSummary(id=id, label=str(id), kind="new", stage=1, images=n, doubtful=(100 * id + n - 1,))
+        for id, n in ((0, 100), (1, 20))
+    )
+    page = Page(title="", sentence="", made="", version="", cards=cards, dots=dots)
+    return page, FilePictures(tmp_path, keys)
+
+
+def test_all_images_have_a_small_picture_where_there_is_room(album):
+    page = with_pictures(*album)
+    assert (page.left_out, page.gone) == (0, 1)
+    assert [i for i, dot in enumerate(page.dots) if dot.thumbnail is None] == [100]
+
+
+def test_small_pictures_stop_at_the_room_and_each_class_has_its_surest_first(album):
+    room = 180_000
+    page = with_pictures(*album, room=room)
+    shown = [i for i, dot in enumerate(page.dots) if dot.thumbnail]
+    assert room / 2 < len(render(page)) - len(render(album[0])) < room
+    assert page.left_out == 120 - len(shown) - 1 > 60
+    assert {98, 99, 119} <= set(shown)  # unsure, and of a gallery
+    first, second = [i for i in shown if i < 98], [i for i in shown if 100 <= i < 119]
+    assert first == list(range(len(first)))
+    assert second == list(range(101, 101 + len(second)))
+    assert abs(len(first) - len(second) - 1) <= 1  # the one that is gone had its turn
+
+
+def test_a_page_without_images_has_no_links_either(story):
+    folder, found, _ = story
+    cat = Happycat.load(folder / "shop.cat")
+    review = replace(Review.of(found, 1), root=folder)
+    assert page_of(cat, review, folder / "shop.cat").root == folder
+    assert page_of(cat, review, folder / "shop.cat", images=False).root is None

@@ -105,7 +105,7 @@ def discover(
     propose: Annotated[
         bool, typer.Option("--propose", help="only propose: the model stays as it is until `happycat accept`")
     ] = False,
-    images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+    images: Annotated[bool, typer.Option(help="put small pictures, and links to the originals, into the page")] = True,
     wait: WaitOption = False,
     weights: WeightsOption = None,
     precision: PrecisionOption = None,
@@ -237,7 +237,7 @@ def export(
 def report(
     what: Annotated[list[Path], typer.Argument(help="a model file, or run folders of `happycat bench`")],
     page: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("page.html"),
-    images: Annotated[bool, typer.Option(help="put small pictures into the page")] = True,
+    images: Annotated[bool, typer.Option(help="put small pictures, and links to the originals, into the page")] = True,
 ) -> None:
     """Show a model's last discovery with the corrections made since, or research runs, as one page."""
     from happycat.report.html import write_page

@@ -59,9 +59,9 @@ def discover_inbox(
 ) -> DiscoveryRecord:
     """Find new classes in an inbox; the model learns them as its next version, or it is a proposal.
 
-    `images` says whether the page has small pictures; `cache_dir` and `backbone` are parameters of the estimator, such
-    as `weights`. The results go to `folder`, MODEL-VERSION beside the model if it is not given. Hold
-    `happycat.model.file.locked` meanwhile.
+    `images` says whether the page has small pictures and links to the originals; `cache_dir` and `backbone` are
+    parameters of the estimator, such as `weights`. The results go to `folder`, MODEL-VERSION beside the model if it is
+    not given. Hold `happycat.model.file.locked` meanwhile.
     """
     tag = model_file.read(model).tag
     folder = folder or model.with_name(f"{model.stem}-{tag.number + 1}")

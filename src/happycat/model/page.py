@@ -6,8 +6,11 @@ import base64
 import csv
 import datetime
 import io
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,8 @@ from happycat.model.summary import class_summaries, sentence
 from happycat.report.charts import Number
 from happycat.report.html import Dot, Page
 
-THUMBNAILS, PIXELS = 2000, 72  # at most so many small pictures, so many pixels a side
+PIXELS = 96  # a side of a small picture
+ROOM = 12_000_000  # bytes of the small pictures and of what is said of the images: a page has at most some 13 MB
 
 
 def review_page(model: Path, images: bool = True) -> Page:
@@ -56,6 +60,7 @@ def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> 
             Dot(path=row.image, cls=row.id, probability=row.probability, unsure=row.unsure, x=float(x), y=float(y))
             for row, (x, y) in zip(rows, review.places, strict=True)
         ),
+        root=review.root if images else None,
         number=Number.of(review.count) or Number(number=review.found, low=review.found, high=review.found, given=True),
         doubt="" if review.count is None else Knowledge.of(cat.registry_).doubt,
         skipped=review.skipped,
@@ -67,17 +72,36 @@ def page_of(cat: Happycat, review: Review, model: Path, images: bool = True) -> 
     return with_pictures(page, review.pictures) if images and review.pictures else page
 
 
-def with_pictures(page: Page, pictures: Pictures) -> Page:
-    """The page with small pictures: of the galleries first, then of doubtful images, then of any."""
+def with_pictures(page: Page, pictures: Pictures, room: int = ROOM) -> Page:
+    """The page with small pictures, as many as there is room for.
+
+    Those of the galleries come first, then those of unsure images, then the others, the surest of each class first.
+    """
     place = {key: i for i, key in enumerate(pictures.keys)}
-    first = [i for card in page.cards for i in (*card.typical, *card.doubtful)]
-    doubtful = [i for i, dot in enumerate(page.dots) if dot.unsure]
-    shown = set(list(dict.fromkeys([*first, *doubtful, *range(len(page.dots))]))[:THUMBNAILS])
-    dots = [
-        replace(dot, thumbnail=_thumbnail(pictures, place[dot.path])) if i in shown else dot
-        for i, dot in enumerate(page.dots)
-    ]
-    return replace(page, dots=tuple(dots))
+    room -= sum(len(dot.path) + 45 for dot in page.dots)  # a path and five numbers
+    made: dict[int, str | None] = {}
+    order = iter(_by_importance(page))
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        while room > 0 and (some := list(islice(order, 64))):
+            thumbnails = pool.map(lambda i: _thumbnail(pictures, place[page.dots[i].path]), some)
+            for i, small in zip(some, thumbnails, strict=True):
+                room -= len(small or "")
+                if room > 0:
+                    made[i] = small
+    dots = tuple(replace(dot, thumbnail=made.get(i)) for i, dot in enumerate(page.dots))
+    gone = sum(small is None for small in made.values())
+    return replace(page, dots=dots, left_out=len(dots) - len(made), gone=gone)
+
+
+def _by_importance(page: Page) -> list[int]:
+    """All images in the order in which they are given a small picture."""
+    galleries = [i for card in page.cards for i in (*card.typical, *card.doubtful)]
+    unsure = [i for i, dot in enumerate(page.dots) if dot.unsure or dot.cls is None]
+    members: dict[int | None, list[int]] = {}
+    for i in sorted(range(len(page.dots)), key=lambda i: -page.dots[i].probability):
+        members.setdefault(page.dots[i].cls, []).append(i)
+    in_turn = [i for some in zip_longest(*members.values()) for i in some if i is not None]
+    return list(dict.fromkeys([*galleries, *unsure, *in_turn]))
 
 
 def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
@@ -120,5 +144,5 @@ def _thumbnail(pictures: Pictures, i: int) -> str | None:
     except HappycatError:
         return None
     buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    small.save(buffer, "WEBP", quality=75, method=2)  # half of what JPEG needs
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

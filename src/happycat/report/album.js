@@ -1,7 +1,7 @@
 /* The images of a discovery, column by column, and the marks of the classes that they are given. */
 
 import { make, percent } from "./dom.js";
-import { CROSS, NONE, SHAPES, newMark } from "./marks.js";
+import { CROSS, NONE, knownMark, newMark } from "./marks.js";
 
 /**
  * Images: path, cls, probability, unsure, x, y, thumbnail, each a list with one value an image.
@@ -9,7 +9,7 @@ import { CROSS, NONE, SHAPES, newMark } from "./marks.js";
  */
 export class Album {
   constructor(data) {
-    this.slots = new Map(); // new class → number of its mark, which it keeps
+    this.slots = { new: new Map(), known: new Map() }; // class → number of its mark, which it keeps
     this.update(data);
   }
 
@@ -17,9 +17,10 @@ export class Album {
     Object.assign(this, columns);
     this.marks = new Map();
     for (const { id, name, kind } of classes) {
-      if (kind === "new" && !this.slots.has(id)) this.slots.set(id, this.slots.size);
-      const mark = kind === "new" ? newMark(this.slots.get(id)) : { colour: "var(--known)", shape: SHAPES[0] };
-      this.marks.set(id, { ...mark, kind, name });
+      const slots = this.slots[kind];
+      if (!slots.has(id)) slots.set(id, slots.size);
+      const mark = kind === "new" ? newMark : knownMark;
+      this.marks.set(id, { ...mark(slots.get(id)), kind, name });
     }
     this.marks.set(NONE, { colour: "var(--soft)", shape: CROSS, kind: "none", name: "no class fits" });
     this.keys = this.cls.map((id) => id ?? NONE);

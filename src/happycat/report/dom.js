@@ -1,4 +1,4 @@
-/* Elements of the document: find and make them, sort a table, choose light or dark. */
+/* Elements of the document: find, make and place them, sort a table, choose light or dark. */
 
 export const find = (selector, root = document) => root.querySelector(selector);
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -12,6 +12,16 @@ export function make(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
+}
+
+/** Show a box below a place on the screen, or above it if there is no room. */
+export function beside(box, around) {
+  box.hidden = false;
+  const { width, height } = box.getBoundingClientRect();
+  const left = Math.min((around.left + around.right - width) / 2, document.documentElement.clientWidth - width - 8);
+  const fits = around.bottom + 6 + height < window.innerHeight;
+  box.style.left = `${Math.max(8, left)}px`;
+  box.style.top = `${Math.max(8, fits ? around.bottom + 6 : around.top - 6 - height)}px`;
 }
 
 /** Let the button change between light and dark; the choice is kept where the browser allows it. */

@@ -1,6 +1,6 @@
 /* Galleries of small pictures, and the note on an image that pointing at one shows. */
 
-import { fileName, find, make, percent } from "./dom.js";
+import { beside, fileName, find, make, percent } from "./dom.js";
 
 /** Galleries of the images in an album; `tip` shows and hides the note on an image. */
 export function makeGalleries(album) {
@@ -18,7 +18,8 @@ export function makeGalleries(album) {
     if (captions) button.append(make("span", { class: "caption" }, captions(i)));
     const show = () => tip.show(i, face.getBoundingClientRect(), face.clientWidth < 60);
     button.onpointerenter = (event) => event.pointerType === "mouse" && show();
-    button.onfocus = button.onclick = show;
+    button.onfocus = () => button.matches(":focus-visible") && show();
+    button.onclick = show;
     button.onpointerleave = button.onblur = () => tip.hide();
     return button;
   }
@@ -52,20 +53,16 @@ function makeTip(album, picture) {
   const hide = () => (box.hidden = true);
 
   function show(i, around, withPicture) {
-    const sure = `${percent(album.probability[i])}${album.unsure[i] ? ", unsure" : ""}`;
+    const sure = `probability ${percent(album.probability[i])}${album.unsure[i] ? ", unsure" : ""}`;
     const name = make("span", { class: "class" }, album.glyph(album.keys[i]), make("bdi", {}, album.name(i)));
     const path = make("div", { class: "path" }, make("bdi", {}, album.path[i]));
     const image = withPicture && album.thumbnail[i] ? [picture(i)] : [];
     box.replaceChildren(...image, make("div", { class: "text" }, name, make("span", {}, sure)), path);
-    box.hidden = false;
-    const { width, height } = box.getBoundingClientRect();
-    const left = Math.min((around.left + around.right - width) / 2, document.documentElement.clientWidth - width - 8);
-    const fits = around.bottom + 6 + height < window.innerHeight;
-    box.style.left = `${Math.max(8, left)}px`;
-    box.style.top = `${Math.max(8, fits ? around.bottom + 6 : around.top - 6 - height)}px`;
+    (find("dialog[open]") ?? document.body).append(box); // what is outside of an open dialog lies below it
+    beside(box, around);
   }
 
-  addEventListener("scroll", hide, { passive: true });
+  addEventListener("scroll", hide, { passive: true, capture: true }); // of a dialog, too
   addEventListener("keydown", (event) => event.key === "Escape" && hide());
   return { box, show, hide };
 }

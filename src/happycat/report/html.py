@@ -1,4 +1,4 @@
-"""The page that shows what was discovered: one HTML file that fetches nothing.
+"""The page that shows what was discovered: one HTML file that fetches nothing from a network.
 
 Names and paths are a person's: the template escapes them, and the scripts get them as JSON and set them as text.
 """
@@ -6,12 +6,14 @@ Names and paths are a person's: the template escapes them, and the scripts get t
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,8 +23,13 @@ from happycat.base.errors import InputError
 from happycat.report.charts import Number, Run, accuracy_panel, confidence_panel, forgetting_panel, number_panel
 from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 from happycat.report.svg import SIZE, Chart, bar_chart, line_chart
+from happycat.report.words import words_of
 
-SCRIPTS = ("dom.js", "marks.js", "album.js", "gallery.js", "pointer.js", "map.js", "legend.js", "page.js")
+STYLES = ("map.css", "page.css", "meaning.css", "dialogs.css")
+SCRIPTS = (
+    *("dom.js", "meaning.js", "marks.js", "album.js", "gallery.js", "large.js", "all.js", "labels.js", "pointer.js"),
+    *("map.js", "legend.js", "page.js"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +53,11 @@ class Dot:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """All that the page shows; what is empty is left out."""
+    """All that the page shows; what is empty is left out.
+
+    `root` is the folder that the images' paths are below, if the page is to link to them. `left_out` images have no
+    small picture because the page would become too large, `gone` ones because their files could not be read.
+    """
 
     title: str
     sentence: str
@@ -55,6 +66,9 @@ class Page:
     model: str = ""
     cards: tuple[ClassSummary, ...] = ()
     dots: tuple[Dot, ...] = ()
+    root: Path | None = None
+    left_out: int = 0
+    gone: int = 0
     number: Number | None = None
     doubt: str = ""  # why the estimate of the number is rough, a sentence
     skipped: tuple[tuple[str, str], ...] = ()  # path, reason
@@ -75,7 +89,22 @@ class Page:
 def write_page(page: Page, path: Path) -> None:
     """Write the page as one file, whole or not at all."""
     with replacing(path) as temporary:
-        temporary.write_bytes(render(page).encode("utf-8", "replace"))  # a file name may hold lone surrogates
+        html = render(page, _way(page.root, path))
+        temporary.write_bytes(html.encode("utf-8", "replace"))  # a file name may hold lone surrogates
+
+
+def _way(root: Path | None, page: Path) -> str | None:
+    """The relative address of the folder of the originals, seen from the page; None if there is no way to it.
+
+    Relative, so that the page does not say where on this computer it was made.
+    """
+    if root is None:
+        return None
+    try:
+        way = os.path.relpath(root, page.resolve().parent)
+    except ValueError:  # on another drive
+        return None
+    return quote(os.fsencode(Path(way).as_posix())) + "/"
 
 
 def render_number(number: Number) -> str:
@@ -102,8 +131,8 @@ def _environment() -> Environment:
     return environment
 
 
-def render(page: Page) -> str:
-    """The page as HTML."""
+def render(page: Page, originals: str | None = None) -> str:
+    """The page as HTML; `originals` is the address of the folder that the images' paths are below."""
     known = [card for card in page.cards if card.kind in ("labelled", "found")]
     new = [card for card in page.cards if card.kind == "new"]
     return (
@@ -120,11 +149,12 @@ def render(page: Page) -> str:
             groups=_groups(page, known, new),
             number_chart=line_chart(number_panel(page.number), False) if page.number and page.number.curve else None,
             runs=[(run.name, _run_charts(run)) for run in page.runs],
-            data=_data(page, [*new, *sorted(known, key=lambda card: -card.images)]),
+            data=_data(page, [*new, *sorted(known, key=lambda card: -card.images)], originals),
+            words=words_of(images=bool(page.dots), number=page.number is not None, runs=bool(page.runs)),
             size=SIZE,
             SEPARATION=SEPARATION,
             CONFIDENCE=CONFIDENCE,
-            style=Markup(_read("map.css") + _read("page.css")),
+            style=Markup("".join(map(_read, STYLES))),
             theme=Markup(_read("theme.js")),
             script=Markup("".join(map(_inlined, SCRIPTS))),
         )
@@ -163,12 +193,13 @@ def _classes(cards: Sequence[ClassSummary], kind: str) -> str:
     return f"in {used} {kind} class{'' if used == 1 else 'es'}"
 
 
-def _data(page: Page, cards: Sequence[ClassSummary]) -> dict[str, Any]:
+def _data(page: Page, cards: Sequence[ClassSummary], originals: str | None) -> dict[str, Any]:
     """What the scripts need: the dots column by column, the classes in the order of the legend."""
     dots = page.dots
     others = [card for card in page.cards if card.kind == "dropped"]
     return {
         "model": page.model,
+        "originals": originals,
         "classes": [
             {"id": card.id, "name": card.label, "kind": "new" if card.kind == "new" else "known"}
             for card in [*cards, *others]

@@ -21,7 +21,9 @@ export function makeLegend(map, album) {
 
   function entry(key, name, count) {
     const parts = [album.glyph(key), make("bdi", {}, name), make("span", { class: "count" }, thousands(count))];
-    const toggle = make("button", { type: "button", class: "toggle", "aria-pressed": true, title: name }, ...parts);
+    const words = `${name}: ${thousands(count)} ${count === 1 ? "image" : "images"}`;
+    const toggle = make("button", { type: "button", class: "toggle", "aria-pressed": true, title: words }, ...parts);
+    toggle.setAttribute("aria-label", words);
     const alone = make("button", { type: "button", class: "only", "aria-label": `Show only ${name}` }, "only");
     const item = make("li", { class: "entry", "data-key": key }, toggle, alone);
     toggle.onclick = () => (map.hidden.delete(key) || map.hidden.add(key), update());
@@ -47,6 +49,12 @@ export function makeLegend(map, album) {
     update();
   }
 
+  /** Show which class is pointed at on the map. */
+  map.follow((key) => {
+    for (const item of list.children) item.classList.toggle("lit", item.dataset.key === String(key));
+    const item = find(".lit", list);
+    if (item) list.scrollTop += Math.min(0, item.offsetTop - list.scrollTop) || Math.max(0, item.offsetTop + item.offsetHeight - list.scrollTop - list.clientHeight);
+  });
   find("#legend-all").onclick = () => only(null);
   find("#legend-unsure").onchange = (event) => map.setUnsureOnly(event.target.checked);
   refresh();

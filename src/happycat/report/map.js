@@ -1,7 +1,10 @@
 /* The map: a canvas with one mark for each image. */
 
-import { makePainter } from "./marks.js";
+import { placeLabels } from "./labels.js";
+import { NONE, makePainter } from "./marks.js";
 import { followKeys, followPointer } from "./pointer.js";
+
+const PICTURE = 20; // pixels, half the side of an image on the map
 
 /**
  * The map in `section` of the images in an album; `tip` shows and hides the note on an image.
@@ -23,8 +26,10 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
   const pictures = new Map();
   const ring = canvas.parentElement.appendChild(document.createElement("i"));
   let [width, height] = [0, 0];
-  let [unsureOnly, lit, chosen, waiting] = [false, null, null, false];
+  let [unsureOnly, lit, chosen, pointed, waiting] = [false, null, null, null, false];
   let [selected, loop] = [new Set(), []];
+
+  let told = () => {}; // is told the class of the image that is pointed at, or null
 
   const margin = 28;
   const buttons = () => (width > 600 ? 36 : 0); // the zoom buttons lie on the left of a wide map
@@ -41,6 +46,7 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     order = keys.map((_, i) => i).sort((a, b) => rank(a) - rank(b) || a - b);
     [across, down] = [unit(album.x), unit(album.y.map((y) => -y))];
     if (chosen !== null && chosen >= keys.length) chosen = null;
+    pointed = chosen === null ? null : keys[chosen];
     pictures.clear();
     repaint();
   }
@@ -59,19 +65,20 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     waiting = false;
     if (!width) return;
     const shown = order.filter((i) => visible(i) && inside(left(i), top(i)));
-    if (lit !== null) shown.sort((a, b) => (keys[a] === lit) - (keys[b] === lit));
     const near = view.zoom > 2 && shown.length <= 150; // few enough to show the images themselves
     const hollow = (i) => album.unsure[i] === 1 && album.cls[i] !== null;
+    const bright = lit ?? pointed;
     const strength = (i) => {
-      if (lit !== null) return keys[i] === lit ? 1 : 0.15;
+      if (bright !== null) return keys[i] === bright ? 1 : lit !== null ? 0.15 : 0.4;
       return album.marks.get(keys[i]).kind === "known" ? 0.75 : 1;
     };
     painter.begin(radius());
-    if (!near) for (const i of shown) painter.put(keys[i], hollow(i), keys[i] === lit, strength(i), left(i), top(i));
+    if (bright !== null) shown.sort((a, b) => (keys[a] === bright) - (keys[b] === bright));
+    if (!near) for (const i of shown) painter.put(keys[i], hollow(i), keys[i] === bright, strength(i), left(i), top(i));
     painter.end();
-    if (near) for (const i of shown) drawPicture(i, hollow(i), strength(i) < 0.5 ? 0.15 : 1);
+    if (near) for (const i of shown) drawPicture(i, hollow(i), lit !== null && keys[i] !== lit ? 0.15 : 1);
     context.globalAlpha = 1;
-    write(shown);
+    write(shown, bright, near ? PICTURE + 2 * radius() : 1.5 * radius());
     surround(shown.filter((i) => selected.has(i)));
     point();
   }
@@ -90,7 +97,7 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
 
   /** An image with its mark at the corner, or the mark alone. */
   function drawPicture(i, hollow, alpha) {
-    const half = album.thumbnail[i] && picture(i).complete && picture(i).naturalWidth ? 20 : 0;
+    const half = album.thumbnail[i] && picture(i).complete && picture(i).naturalWidth ? PICTURE : 0;
     const [x, y] = [Math.round(left(i)), Math.round(top(i))];
     context.globalAlpha = alpha;
     if (half) {
@@ -101,36 +108,56 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     painter.draw(context, keys[i], hollow, keys[i] === lit, x + half, y - half);
   }
 
+  /** Make a class bright, that of an image that is pointed at. */
+  function brighten(key) {
+    if (key === pointed) return;
+    pointed = key;
+    told(key);
+    redraw();
+  }
+
   /** Put the ring around the chosen image. */
   function point() {
     ring.hidden = chosen === null || !visible(chosen);
     if (!ring.hidden) ring.style.transform = `translate(${left(chosen)}px, ${top(chosen)}px)`;
   }
 
-  /** Write each new class's name at the middle of its marks, unless another name is there. */
-  function write(shown) {
+  /** Write the names of classes beside their marks, those of new ones first; of a bright class, its name alone. */
+  function write(shown, bright, size) {
     const groups = new Map();
     for (const i of shown) {
-      if (lit === null ? album.marks.get(keys[i]).kind !== "new" : keys[i] !== lit) continue;
+      if (keys[i] === NONE || (bright !== null && keys[i] !== bright)) continue;
       if (!groups.has(keys[i])) groups.set(keys[i], []);
-      groups.get(keys[i]).push(i);
+      groups.get(keys[i]).push([left(i), top(i)]);
     }
-    const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
-    const taken = [];
-    Object.assign(context, { font: "600 12px system-ui, sans-serif", textAlign: "center", textBaseline: "middle" });
-    Object.assign(context, { strokeStyle: colour("var(--card)"), fillStyle: colour("var(--ink)"), lineWidth: 4 });
-    context.lineJoin = "round";
-    for (const [key, members] of groups) {
-      const { name } = album.marks.get(key);
-      const text = name.length > 24 ? `${name.slice(0, 23)}…` : name;
-      const half = context.measureText(text).width / 2 + 4;
-      const x = Math.min(Math.max(middle(members.map(left)), half), width - half);
-      const y = Math.min(Math.max(middle(members.map(top)), 12), height - 12);
-      if (taken.some((box) => Math.abs(box.x - x) < box.half + half && Math.abs(box.y - y) < 18)) continue;
-      taken.push({ x, y, half });
-      context.strokeText(text, x, y);
-      context.fillText(text, x, y);
-    }
+    Object.assign(context, { textAlign: "center", textBaseline: "middle" });
+    const labels = [...groups].map(([key, marks]) => label(key, marks));
+    labels.sort((a, b) => b.fresh - a.fresh || b.marks.length - a.marks.length);
+    const marks = shown.map((i) => [left(i), top(i)]);
+    const taken = buttons() ? [{ x: 32, y: height - 68, half: 22, tall: 58 }] : [];
+    const places = placeLabels(labels, { marks, radius: size, width, height, taken });
+    places.forEach((place, n) => place && writeLabel(labels[n], place));
+  }
+
+  /** The label of a class. */
+  function label(key, marks) {
+    const { name, kind } = album.marks.get(key);
+    const text = name.length > 24 ? `${name.slice(0, 23)}…` : name;
+    const font = `${kind === "new" ? 600 : 400} 12px system-ui, sans-serif`;
+    context.font = font;
+    return { marks, text, font, fresh: kind === "new", half: context.measureText(text).width / 2 + 4 };
+  }
+
+  /** Write a label at its place, with its line if it has one. */
+  function writeLabel({ text, font, fresh }, { x, y, line }) {
+    const ink = colour(fresh ? "var(--ink)" : "var(--soft)");
+    Object.assign(context, { font, fillStyle: ink, strokeStyle: ink, lineWidth: 1 });
+    context.fillText(text, x, y);
+    if (!line) return;
+    context.beginPath();
+    context.moveTo(...line[0]);
+    context.lineTo(...line[1]);
+    context.stroke();
   }
 
   function redraw() {
@@ -169,6 +196,7 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
   function choose(i) {
     if (i === chosen && (i === null || !tip.box.hidden)) return;
     chosen = i;
+    brighten(i === null ? null : keys[i]);
     canvas.classList.toggle("pointing", i !== null);
     const box = canvas.getBoundingClientRect();
     if (i === null) tip.hide();
@@ -221,6 +249,7 @@ export function makeMap(section, album, tip, { open = null, lasso = null } = {})
     select: (images) => ((selected = images), redraw()),
     setUnsureOnly: (only) => ((unsureOnly = only), choose(null), redraw()),
     light: (key) => ((lit = key), redraw()),
+    follow: (listener) => (told = listener),
   };
 }
 

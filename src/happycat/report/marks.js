@@ -7,7 +7,7 @@ const outline = (corners, radius, turn, inner = radius) =>
     return [r * Math.cos(angle), r * Math.sin(angle)];
   });
 const UP = -Math.PI / 2;
-export const SHAPES = [
+const SHAPES = [
   outline(24, 1, 0), // circle
   outline(4, 1.25, Math.PI / 4), // square
   outline(3, 1.4, UP), // triangle
@@ -16,13 +16,32 @@ export const SHAPES = [
   outline(10, 1.5, UP, 0.65), // star
 ];
 export const CROSS = outline(8, 1.5, Math.PI / 4, 0.35);
+const bar = (across, down) => [[-across, -down], [across, -down], [across, down], [-across, down]];
+const dome = (turn) => outline(24, 1.35, turn).slice(0, 13).map(([x, y]) => [x, y - 0.6 * Math.sign(Math.sin(turn + 1))]);
+const KNOWN_SHAPES = [
+  outline(3, 1.4, Math.PI), // triangle to the left
+  outline(3, 1.4, 0), // triangle to the right
+  [[-1.1, -1.2], [1.1, -1.2], [-1.1, 1.2], [1.1, 1.2]], // hourglass
+  bar(1.4, 0.6),
+  dome(Math.PI),
+  [[-1.2, -1.1], [1.2, 1.1], [1.2, -1.1], [-1.2, 1.1]], // bow tie
+  bar(0.6, 1.4), // upright
+  dome(0), // upside down
+];
 const COLOURS = 6;
+const TONES = 3;
 export const NONE = "none"; // the class of images that fit no class
 
 /** How the marks of class number `i` of the new ones look: 36 different ones. */
 export const newMark = (i) => ({
   colour: `var(--class-${i % COLOURS})`,
   shape: SHAPES[(i + Math.floor(i / COLOURS)) % SHAPES.length],
+});
+
+/** How the marks of class number `i` of the known ones look: 24 different ones, in shapes that no new class has. */
+export const knownMark = (i) => ({
+  colour: `var(--known-${i % TONES})`,
+  shape: KNOWN_SHAPES[i % KNOWN_SHAPES.length],
 });
 
 /**

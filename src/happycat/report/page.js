@@ -1,16 +1,30 @@
 /* The page around the map: cards, names and their commands, unsure images. */
 
 import { Album } from "./album.js";
+import { makeAll } from "./all.js";
 import { chooseTheme, find, findAll, make, makeSortable, percent } from "./dom.js";
 import { makeGalleries } from "./gallery.js";
+import { makeLarge } from "./large.js";
 import { makeLegend } from "./legend.js";
 import { makeMap } from "./map.js";
+import { explainNumbers } from "./meaning.js";
 import { NONE } from "./marks.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const album = new Album(data);
 const { marks, keys, members } = album;
-const { picture, fill, tip } = makeGalleries(album);
+const galleries = makeGalleries(album);
+const open = makeLarge(album, data.originals, galleries.tip);
+const showAll = makeAll(album, fill);
+
+/** Fill a gallery; a click opens an image large, and its neighbours there are the images of `order`. */
+function fill(gallery, images, captions, order = images) {
+  galleries.fill(gallery, images, captions);
+  gallery.onclick = (event) => {
+    const thumb = event.target.closest(".thumb");
+    if (thumb) open(Number(thumb.dataset.dot), order);
+  };
+}
 
 for (const gallery of findAll("[data-dots]")) {
   const dots = gallery.dataset.dots.split(",").filter(Boolean).map(Number);
@@ -19,7 +33,7 @@ for (const gallery of findAll("[data-dots]")) {
 for (const place of findAll("[data-class]")) place.append(...album.glyph(Number(place.dataset.class)).childNodes);
 for (const place of findAll("[data-sample]")) {
   const best = album.best(Number(place.dataset.sample));
-  if (best !== null && data.thumbnail[best]) place.append(picture(best));
+  if (best !== null && data.thumbnail[best]) place.append(galleries.picture(best));
 }
 
 /** A word for the shell; in double quotes where every shell reads them alike. */
@@ -91,7 +105,7 @@ if (cards.length) {
   };
 }
 
-const map = find("#map canvas") && makeMap(find("#map"), album, tip);
+const map = find("#map canvas") && makeMap(find("#map"), album, galleries.tip, { open: (i) => open(i) });
 const legend = map && makeLegend(map, album);
 for (const button of findAll("[data-locate]")) {
   button.onclick = () => {
@@ -99,6 +113,8 @@ for (const button of findAll("[data-locate]")) {
     find("#map").scrollIntoView();
   };
 }
+for (const button of findAll("[data-all]")) button.onclick = () => showAll(Number(button.dataset.all));
+explainNumbers();
 chooseTheme(find("#theme"), () => map?.repaint());
 findAll(".sortable").forEach(makeSortable);
 
@@ -115,8 +131,9 @@ if (find("#unsure")) {
     const chosen = find("#unsure-class").value;
     const right = (i) => `${marks.get(keys[i]).name}\n${data.path[i]}`.toLowerCase().includes(wanted);
     const found = all.filter((i) => (!chosen || String(keys[i]) === chosen) && right(i));
-    fill(find("#unsure-gallery"), found.slice(0, room), (i) => (keys[i] === NONE ? "no class fits" : album.about(i)));
-    const count = found.length < all.length ? `${found.length} of ${all.length}, least sure first` : "Least sure first";
+    const words = (i) => (keys[i] === NONE ? "no class fits" : album.about(i));
+    fill(find("#unsure-gallery"), found.slice(0, room), words, found);
+    const count = found.length < all.length ? `${found.length} of ${all.length}, least probable first` : "Least probable first; the percentage is the probability of the class";
     find("#unsure-count").textContent = found.length ? count : "No unsure image matches.";
     find("#unsure-more").hidden = found.length <= room;
   };
