@@ -192,8 +192,13 @@ def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.o
     """The optimiser over what is to be trained; biases and norms (vectors) do not decay."""
     groups = param_groups_weight_decay(nn.ModuleDict(modules), schedule.weight_decay)
     if schedule.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999))
-    return torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum)
+        return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999), fused=True)
+    sgd = torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum, fused=True)
+    if schedule.momentum:
+        # Zero, as if it had begun: the fused step wants them all there, even if some parameters have no gradient yet.
+        for parameter in (p for group in sgd.param_groups for p in group["params"]):
+            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
 
 
 def make_rates(optimizer: torch.optim.Optimizer, schedule: Schedule) -> CosineLRScheduler:
