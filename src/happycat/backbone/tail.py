@@ -88,7 +88,7 @@ class _FrozenTokensMean(torch.autograd.Function):
         mean = probe.new_empty(probe.shape)
         for piece in _pieces(x):
             some = x[piece].float()
-            weights[piece] = torch.bmm(probe[piece], some.transpose(1, 2)).softmax(-1)
+            torch.softmax(torch.bmm(probe[piece], some.transpose(1, 2)), -1, out=weights[piece])
             torch.bmm(weights[piece], some, out=mean[piece])
         ctx.save_for_backward(weights, x)
         return mean
