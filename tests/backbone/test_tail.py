@@ -6,7 +6,8 @@ import pytest
 import torch
 from timm.models.vision_transformer import VisionTransformer
 
-from happycat.backbone.tail import Tail
+from happycat.backbone import tail as tail_module
+from happycat.backbone.tail import Tail, attentive_mean
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.weights import check_model
 
@@ -142,3 +143,38 @@ def test_only_the_class_token_enters_raw(shape):
     others = torch.randperm(tokens.normalised.shape[1] - 1, generator=torch.Generator().manual_seed(0)) + 1
     shuffled = tokens.normalised[:, torch.cat([torch.zeros(1, dtype=torch.int64), others])]
     torch.testing.assert_close(tail(Tokens(shuffled, tokens.cls)), tail(tokens), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_pooling_in_pieces_is_pooling(monkeypatch, rows, kind):
+    """Seven views in pieces of so many, against plain operations on all at once (which a trunk in training takes)."""
+    monkeypatch.setattr(tail_module, "CHUNK", rows * 5 * 8)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(7, 5, 8, generator=generator).to(kind)
+    probe = torch.randn(3, 7, 8, generator=generator).transpose(0, 1)
+    direction = torch.randn(7, 3, 8, generator=generator)
+    found = []
+    for trained in (False, True):
+        p, x = probe.clone().requires_grad_(), tokens.clone().requires_grad_(trained)
+        mean = attentive_mean(p, x)
+        (mean * direction).sum().backward()
+        assert (x.grad is not None) == trained
+        found.append((mean.detach(), p.grad))
+    torch.testing.assert_close(found[0][0], found[1][0], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found[0][1], found[1][1], atol=1e-6, rtol=1e-5)
+
+
+def test_a_trunk_in_training_gets_its_gradient():
+    """The plain path: gradients with respect to the tokens are those of timm's whole block."""
+    model, views = random_model("dino"), random_views()
+    trunk, tail = cut(model)
+    trunk.thaw()
+    direction = torch.randn(5, 48, generator=torch.Generator().manual_seed(2))
+    (tail(trunk(views)) * direction).sum().backward()
+    mean, std = (torch.tensor(x).view(3, 1, 1) for x in (MEAN, STD))
+    whole = model.requires_grad_(True).forward_features((views / 255 - mean) / std)[:, 0]
+    (whole * direction).sum().backward()
+    reference = model.blocks[1].mlp.fc1.weight.grad
+    difference = trunk.model.blocks[1].mlp.fc1.weight.grad - reference
+    assert difference.abs().max() < 1e-4 * reference.abs().max()

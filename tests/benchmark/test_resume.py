@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,20 @@ def test_a_run_of_another_version(tmp_path, finished):
     path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
     with pytest.raises(InputError, match="another version"):
         quick_run(tmp_path / "run", resume=True)
+
+
+def test_a_resumed_run_has_the_threads_it_was_begun_with(monkeypatch, tmp_path):
+    """The last bits depend on them, and other processes may have come or gone meanwhile."""
+    used = []
+
+    @contextmanager
+    def at_most(number):
+        used.append(number)
+        yield
+
+    monkeypatch.setattr("happycat.benchmark.loop.at_most", at_most)
+    for suitable, until in ((3, 0), (1, 1)):
+        monkeypatch.setattr("happycat.benchmark.setup.suitable", lambda _, number=suitable: number)
+        quick_run(tmp_path / "run", resume=True, loop={"until": until})
+    assert used == [3, 3]
+    assert Record(tmp_path / "run").metadata()["threads"] == 3

@@ -397,3 +397,39 @@ def test_ramp_up_by_hand():
     assert ramp_up(10, 10) == ramp_up(11, 10) == ramp_up(1, 1) == 1.0
     values = [ramp_up(epoch, 15) for epoch in range(16)]
     assert values == sorted(set(values))
+
+
+# The fused optimisers
+
+
+@pytest.mark.parametrize(("name", "rate"), OPTIMIZERS)
+def test_fused_steps_are_the_plain_ones(name, rate):
+    plan = schedule(name, rate)
+    torch.manual_seed(0)
+    fused, plain = nn.Linear(5, 4), nn.Linear(5, 4)
+    plain.load_state_dict(fused.state_dict())
+    ours = make_optimizer({"w": fused}, plan)
+    groups = [{"params": [plain.weight]}, {"params": [plain.bias], "weight_decay": 0}]
+    values = {"lr": rate, "weight_decay": plan.weight_decay}
+    theirs = {
+        "sgd": lambda: torch.optim.SGD(groups, momentum=0.9, **values),
+        "adamw": lambda: torch.optim.AdamW(groups, betas=(0.9, 0.999), **values),
+    }[name]()
+    for x in torch.randn(5, 8, 5):
+        for module, optimizer in ((fused, ours), (plain, theirs)):
+            optimizer.zero_grad()
+            module(x).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(fused.weight, plain.weight)
+    torch.testing.assert_close(fused.bias, plain.bias)
+
+
+@pytest.mark.parametrize(("name", "rate"), OPTIMIZERS)
+def test_a_gradient_may_come_late(name, rate):
+    early, late = nn.Linear(3, 1), nn.Linear(3, 1)
+    optimizer, before = make_optimizer({"early": early, "late": late}, schedule(name, rate)), late.weight.clone()
+    for modules in ([early], [early, late]):
+        optimizer.zero_grad()
+        sum(module(torch.ones(2, 3)).sum() for module in modules).backward()
+        optimizer.step()
+        assert torch.equal(late.weight, before) == (modules == [early])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 from timm.layers import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from happycat.backbone.trunk import Tokens
@@ -41,7 +43,7 @@ class Tail(nn.Module):
     def forward(self, tokens: Tokens) -> Tensor:
         block = self.block
         cls = tokens.cls.float()
-        x = cls + block.ls1(cast(Attention, block.attn).proj(self._attend(tokens.normalised.float())))
+        x = cls + block.ls1(cast(Attention, block.attn).proj(self._attend(tokens.normalised)))
         x = x + block.ls2(block.mlp(block.norm2(x)))
         return self.norm(x)
 
@@ -50,18 +52,63 @@ class Tail(nn.Module):
         attention, norm = cast(Attention, self.block.attn), cast(nn.LayerNorm, self.block.norm1)
         batch, _, dim = x.shape
         heads = attention.num_heads
-        w_q, w_k, w_v = attention.qkv.weight.chunk(3)
-        b_q, b_v = (None, None)
-        if attention.qkv.bias is not None:
-            b_q, _, b_v = attention.qkv.bias.chunk(3)
-        q = linear(x[:, 0] * norm.weight + norm.bias, w_q, b_q)  # (B, D)
+        # The norm's affine part, folded into the weights: W(γ∘x̂ + β) + b = (W∘γ) x̂ + (Wβ + b)
+        w_q, w_k, w_v = (attention.qkv.weight * norm.weight).chunk(3)
+        bias = attention.qkv.weight @ norm.bias
+        b_q, _, b_v = (bias if attention.qkv.bias is None else bias + attention.qkv.bias).chunk(3)
+        q = linear(x[:, 0].float(), w_q, b_q) * attention.scale  # (B, D)
         q = q.view(batch, heads, -1).transpose(0, 1)  # (H, B, d)
-        probe = torch.bmm(q, w_k.view(heads, -1, dim)).transpose(0, 1) * norm.weight  # (B, H, D)
-        weights = (torch.bmm(probe, x.transpose(1, 2)) * attention.scale).softmax(-1)  # (B, H, N)
-        mean = torch.bmm(weights, x) * norm.weight + norm.bias  # (B, H, D)
+        probe = torch.bmm(q, w_k.view(heads, -1, dim)).transpose(0, 1)  # (B, H, D)
+        mean = attentive_mean(probe, x)  # (B, H, D)
         out = torch.bmm(mean.transpose(0, 1), w_v.view(heads, -1, dim).transpose(1, 2))  # (H, B, d)
-        out = out.transpose(0, 1).reshape(batch, -1)
-        return out if b_v is None else out + b_v
+        return out.transpose(0, 1).reshape(batch, -1) + b_v
+
+
+def attentive_mean(probe: Tensor, x: Tensor) -> Tensor:
+    """softmax(probe · xᵀ) x, the tokens' mean by attention: probes (B, H, D) and tokens (B, N, D) to (B, H, D)."""
+    if probe.requires_grad and not x.requires_grad:
+        return _FrozenTokensMean.apply(probe, x)
+    x = x.float()
+    return torch.bmm(torch.bmm(probe, x.transpose(1, 2)).softmax(-1), x)
+
+
+CHUNK = 2**20  # numbers in a piece of the tokens: 4 MB in fp32, which stay in a CPU's cache
+
+
+class _FrozenTokensMean(torch.autograd.Function):
+    """`attentive_mean` of tokens without gradient, in pieces.
+
+    Tokens are most of the memory that a step reads. Here they are read as they are stored, twice, and
+    only a piece at a time is turned into fp32.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, probe: Tensor, x: Tensor) -> Tensor:
+        weights = probe.new_empty(*probe.shape[:2], x.shape[1])
+        mean = probe.new_empty(probe.shape)
+        for piece in _pieces(x):
+            some = x[piece].float()
+            torch.softmax(torch.bmm(probe[piece], some.transpose(1, 2)), -1, out=weights[piece])
+            torch.bmm(weights[piece], some, out=mean[piece])
+        ctx.save_for_backward(weights, x)
+        return mean
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        weights, x = ctx.saved_tensors
+        to_probe = torch.empty_like(gradient)
+        for piece in _pieces(x):
+            some, w = x[piece].float(), weights[piece]
+            g = torch.bmm(gradient[piece], some.transpose(1, 2))
+            torch.bmm(w * (g - (w * g).sum(-1, keepdim=True)), some, out=to_probe[piece])
+        return to_probe, None
+
+
+def _pieces(x: Tensor) -> Iterator[slice]:
+    """The rows of x (B, N, D) in pieces of about `CHUNK` numbers; on a GPU, all at once."""
+    step = max(1, CHUNK // x[0].numel()) if x.device.type == "cpu" else len(x)
+    return (slice(start, start + step) for start in range(0, len(x), step))
 
 
 TailInput = Tokens | Tensor  # tokens for a `Tail`, features for `Vectors`

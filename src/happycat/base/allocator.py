@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # glibc's malloc.h
 
 
 def keep_freed_memory() -> None:
@@ -18,4 +18,5 @@ def keep_freed_memory() -> None:
     except (AttributeError, OSError, TypeError):
         return
     mallopt(M_MMAP_MAX, 0)
+    mallopt(M_ARENA_MAX, 1)  # a thread's own arena ends at 64 MB, and what is larger would be given back after all
     mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

@@ -15,6 +15,7 @@ from happycat.backbone.tail import Tail
 from happycat.base.metrics import clustering_accuracy, score_stage
 from happycat.base.progress import Advance, Progress
 from happycat.base.seeding import seeded
+from happycat.base.threads import at_most
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData, stage_name
 from happycat.benchmark.loggers import Logs, open_logs
@@ -83,7 +84,8 @@ class Loop:
         for stage in stages[:done]:
             self.data.forget(stage)  # a kill may have come between
         last = len(self.split.stages) if self.config.until is None else self.config.until
-        with self._open_logs() as self.logs:
+        # A run that is resumed has the threads that it was begun with: its last bits depend on them.
+        with self._open_logs() as self.logs, at_most(self.record.metadata()["threads"]):
             for stage in stages[done : last + 1]:
                 self._run_stage(stage)
         if len(self.record.stage_scores()) == len(stages):

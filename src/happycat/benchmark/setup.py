@@ -11,8 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from happycat.backbone.config import BackboneConfig, build, build_for_features
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.tail import Vectors
@@ -20,6 +18,7 @@ from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Ranks
+from happycat.base.threads import network_flops, suitable
 from happycat.base.version import __version__
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData
@@ -241,7 +240,7 @@ def run_metadata(
         "flavour": request.flavour,
         "weights": str(request.backbone.weights) if request.backbone.weights else None,
         "device": str(trunk.device),
-        "threads": torch.get_num_threads(),
+        "threads": suitable(network_flops(trunk)),
         "cpu_count": os.cpu_count(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in packages},

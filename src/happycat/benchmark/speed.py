@@ -30,6 +30,7 @@ from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
 from happycat.base.progress import Progress
+from happycat.base.threads import at_most, cores, load, network_flops, suitable
 from happycat.images.pictures import ArrayPictures, FilePictures
 from happycat.learning import losses
 from happycat.learning.batches import FreshViews, StoredViews, Unlabelled
@@ -59,29 +60,34 @@ def measure_speed(
     progress.message(
         f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}"
     )
+    threads, others = suitable(network_flops(trunk)), load()
+    progress.message(threads_line(threads, others))
 
-    progress.message("the trunk, and the matrix multiply that bounds it")
-    extraction = _trunk_speed(trunk, pictures, seconds)
-    share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
-    loading = _loader_speed(plan, seconds)
-    progress.message("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
-    plain = _reference_steps(whole, pictures, place)
-    before = _rate(plain, seconds / 2, warm_up=1)
-    progress.message("(b) fresh views: one trunk pass a view")
-    one_batch = ArrayPictures(pictures.pixels[:BATCH])
-    fresh = _rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, workers=1)), seconds, warm_up=0)
-    progress.message("(c) cached tokens")
-    with _stored(trunk, pictures, plan) as views:
-        cached = _rate(_happy_steps(tail, views), seconds)
-    progress.message("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
-    reference = (before + _rate(plain, seconds / 2, warm_up=0)) / 2
+    with at_most(threads):
+        progress.message("the trunk, and the matrix multiply that bounds it")
+        extraction = _trunk_speed(trunk, pictures, seconds)
+        share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
+        loading = _loader_speed(plan, seconds)
+        progress.message("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
+        plain = _reference_steps(whole, pictures, place)
+        before = _rate(plain, seconds / 2, warm_up=1)
+        progress.message("(b) fresh views: one trunk pass a view")
+        one_batch = ArrayPictures(pictures.pixels[:BATCH])
+        fresh = _rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, workers=1)), seconds, warm_up=0)
+        progress.message("(c) cached tokens")
+        with _stored(trunk, pictures, plan) as views:
+            cached = _rate(_happy_steps(tail, views), seconds)
+        progress.message("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
+        reference = (before + _rate(plain, seconds / 2, warm_up=0)) / 2
     return {
         "backbone": backbone,
         "image_size": trunk.image_size,
         "tokens": trunk.num_tokens,
         "trunk_precision": str(trunk.precision).removeprefix("torch."),
         "device": str(place),
-        "threads": torch.get_num_threads(),
+        "threads": threads,
+        "cores": cores(),
+        "load": others,
         "batch_size": BATCH,
         "reference_batch_size": REFERENCE_BATCH,
         "reference": reference,
@@ -94,11 +100,16 @@ def measure_speed(
     }
 
 
+def threads_line(threads: int, others: float) -> str:
+    """How many threads of how many cores are used, and how many cores other processes keep busy."""
+    return f"threads: {threads} of {cores()} cores, load {others:.1f}"
+
+
 def speed_table(figures: dict) -> Table:
     """The figures as a table."""
     table = Table(
-        title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']} ({figures['threads']} threads), "
-        f"trunk in {figures['trunk_precision']}",
+        title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']}, "
+        f"trunk in {figures['trunk_precision']}, {threads_line(figures['threads'], figures['load'])}",
         title_justify="left",
     )
     table.add_column("one Happy step, batch 128")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.table import Table
 
 from happycat.backbone.weights import TESTED
@@ -37,7 +36,6 @@ DEMO = {**SMALL_VIT, "rate": 0.03, "epochs": 60}
 
 def run_demo(folder: Path, seed: int, resume: bool) -> None:
     """Run Happy on handwritten digits with a small ViT from scratch."""
-    torch.set_num_threads(1)  # so small a model gains nothing from a second, and waits for it on a busy machine
     loop = LoopConfig(seed=seed, checkpoint_seconds=2)
     run(Request(dataset="digits", method_values=DEMO, out=folder, resume=resume, loop=loop))
 

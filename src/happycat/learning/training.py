@@ -170,10 +170,7 @@ class Training:
         self._kept = _below(tensors, "kept/")
         for i, parameter in enumerate(self._parameters()):
             state = _below(tensors, f"optimizer/{i}/")
-            # Adam counts its steps on the CPU; everything else lives where the parameter does.
-            self._optimizer.state[parameter] = {
-                k: v.clone() if k == "step" else v.to(parameter.device, copy=True) for k, v in state.items()
-            }
+            self._optimizer.state[parameter] = {k: v.to(parameter.device, copy=True) for k, v in state.items()}
 
     def _tensors(self) -> dict[str, Tensor]:
         """The modules' parameters and buffers themselves, by name."""
@@ -202,8 +199,14 @@ def make_optimizer(modules: dict[str, nn.Module], schedule: Schedule) -> torch.o
     """The optimiser over what is to be trained; biases and norms (vectors) do not decay."""
     groups = param_groups_weight_decay(nn.ModuleDict(modules), schedule.weight_decay)
     if schedule.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999))
-    return torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum)
+        return torch.optim.AdamW(groups, lr=schedule.rate, betas=(schedule.momentum, 0.999), fused=True)
+    sgd = torch.optim.SGD(groups, lr=schedule.rate, momentum=schedule.momentum, fused=True)
+    if schedule.momentum:
+        # Zeros, with which the first step is what it is without: the fused step wants all of them to be there,
+        # even if the gradient of some parameters comes later.
+        for parameter in (p for group in sgd.param_groups for p in group["params"]):
+            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

@@ -17,6 +17,7 @@ from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress, duration
 from happycat.base.ranks import ALONE, Helped, Ranks
+from happycat.base.threads import network_flops, threads_for
 from happycat.images.collecting import Skipped
 from happycat.images.pictures import CROP_SHARE, Pictures, Subset
 from happycat.images.sources import Accepted, VectorRows, in_order, read
@@ -64,11 +65,12 @@ def embed(
     if isinstance(pictures, VectorRows):
         return torch.from_numpy(pictures.vectors)[:, None]
     assert extractor is not None
-    seconds = extractor.seconds(len(pictures) * len(views))
-    cut = f"{len(views)} views" if len(views) > 1 else "1 view"
-    progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
-    advance = progress.step("extracting features", len(pictures))
-    features = extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
+    with threads_for(network_flops(extractor.trunk)):
+        seconds = extractor.seconds(len(pictures) * len(views))
+        cut = f"{len(views)} views" if len(views) > 1 else "1 view"
+        progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
+        advance = progress.step("extracting features", len(pictures))
+        features = extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
     if not extractor.ranks.first:
         raise Helped
     if bad := int((~features.isfinite()).flatten(1).any(1).sum()):
@@ -144,8 +146,9 @@ def trained(
     views, truth = FreshViews(trunk, some, extractor.plan, extractor.workers), labels[used].to(extractor.device)
     calm = Calm(Vectors(extractor.dim), CalmConfig()).to(extractor.device)
     advance = progress.step("training the backbone")
-    for _ in train_from_scratch(tail, views, truth, calm, small_vit_config(), training):
-        advance(1)
-    seen = Labelled(VectorViews(views.every(tail, calm.random_views)), truth)
-    list(calm.fit(seen, training))
+    with threads_for(network_flops(trunk)):
+        for _ in train_from_scratch(tail, views, truth, calm, small_vit_config(), training):
+            advance(1)
+        seen = Labelled(VectorViews(views.every(tail, calm.random_views)), truth)
+        list(calm.fit(seen, training))
     return {name: value.cpu() for name, value in calm.state_dict().items()}

@@ -14,6 +14,7 @@ from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
 from happycat.base.progress import Progress
 from happycat.base.seeding import seeded
+from happycat.base.threads import features_flops, threads_for
 from happycat.images.collecting import Gathered
 from happycat.images.sources import Label
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
@@ -48,21 +49,22 @@ def fit_classes(
     state = trained(extractor, gathered.pictures, truth, ~validation, Training(seeded(seed, "backbone")), progress)
     features = embed(extractor, gathered.pictures, VIEWS, progress, cache_dir)
     check_differ(features)
-    advance = progress.step("learning")
-    calm = Calm(Vectors(features.shape[-1]), CalmConfig())
-    if state:
-        calm.load_state_dict(state)
-    else:
-        some = Labelled(VectorViews(features[~validation]), truth[~validation])
-        list(calm.fit(some, Training(seeded(seed, "fit")), advance))
-    held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
-    report = validate(calm, held, gathered, names)
-    calm.relearn(Labelled(VectorViews(features), truth), held)
-    points = calm.space(unit_embeddings(features))
-    registry = labelled_classes(calm, points, mean_points(calm, features), truth, names)
-    count_images(registry, points, calm.softmax_temperature, 0)
-    mean_cosine = float((points * calm.memory.prototypes[truth]).sum(1).mean())
-    return State(calm, registry, 0, mean_cosine, seed), report
+    with threads_for(features_flops(features)):
+        advance = progress.step("learning")
+        calm = Calm(Vectors(features.shape[-1]), CalmConfig())
+        if state:
+            calm.load_state_dict(state)
+        else:
+            some = Labelled(VectorViews(features[~validation]), truth[~validation])
+            list(calm.fit(some, Training(seeded(seed, "fit")), advance))
+        held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
+        report = validate(calm, held, gathered, names)
+        calm.relearn(Labelled(VectorViews(features), truth), held)
+        points = calm.space(unit_embeddings(features))
+        registry = labelled_classes(calm, points, mean_points(calm, features), truth, names)
+        count_images(registry, points, calm.softmax_temperature, 0)
+        mean_cosine = float((points * calm.memory.prototypes[truth]).sum(1).mean())
+        return State(calm, registry, 0, mean_cosine, seed), report
 
 
 def discover_classes(
@@ -82,19 +84,20 @@ def discover_classes(
     digests = gathered.pictures.contents()
     free, barred = _searched(registry, digests)
     remember(calm, registry)
-    served, count = Unlabelled(VectorViews(features[free])), None
-    if number is None:
-        advance = progress.step("counting new classes")
-        count = calm.count(served, generator, advance=advance, barred=barred) if len(free) else NOTHING_NEW
-        number = count.number
-    check_enough(len(free), number)
-    progress.step("discovering")
-    if len(free):
-        list(calm.discover(served, number, Training(generator), barred=barred))
-    points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
-    counted = np.full(len(features), -1, np.int64)
-    new, counted[free] = take_up(registry, calm, points[free], learned[free], stage)
-    decision = count_images(registry, points, calm.softmax_temperature, stage, digests)
+    with threads_for(features_flops(features)):
+        served, count = Unlabelled(VectorViews(features[free])), None
+        if number is None:
+            advance = progress.step("counting new classes")
+            count = calm.count(served, generator, advance=advance, barred=barred) if len(free) else NOTHING_NEW
+            number = count.number
+        check_enough(len(free), number)
+        progress.step("discovering")
+        if len(free):
+            list(calm.discover(served, number, Training(generator), barred=barred))
+        points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
+        counted = np.full(len(features), -1, np.int64)
+        new, counted[free] = take_up(registry, calm, points[free], learned[free], stage)
+        decision = count_images(registry, points, calm.softmax_temperature, stage, digests)
     return Discovery(
         new=new,
         assigned=assignments(registry, gathered.pictures.keys, decision, digests),
