@@ -422,14 +422,27 @@ def test_statements_that_were_tampered_with_are_refused(model):
     from happycat.base.errors import StorageError
     from happycat.model.registry import ClassRegistry
 
-    for name, bad in {
-        "said.classes": np.array([99, 0]),
-        "said.rows": np.array([0, 10**6]),
-        "said.digests": np.zeros((2, 16), np.uint8),
-        "said.rejected": np.array([[5, 0]]),
-    }.items():
+    level = max(int(name.split(".")[1]) for name in file.arrays if name.startswith("said."))
+    said = file.arrays[f"said.{level}"]
+    assert said.shape == (2, 7)
+
+    def changed(column: int | slice, value: int) -> np.ndarray:
+        bad = said.copy()
+        bad[:, column] = value
+        return bad
+
+    for name, bad in (
+        ("said", changed(slice(0, 4), 0)),  # one digest twice
+        ("said", changed(4, 99)),  # a class that is not there
+        ("said", changed(5, 10**6)),  # a row of the pool
+        ("said", changed(6, 3)),
+        ("said", said[:, :6]),
+        ("said", said.astype(np.int64)),
+        ("rejected", np.array([[5, 0]], np.int32)),
+        ("rejected", np.array([[0, 99]], np.int32)),
+    ):
         with pytest.raises(StorageError, match="cannot be used"):
-            ClassRegistry.of(file.metadata, {**dict(file.arrays), name: bad})
+            ClassRegistry.of(file.metadata, {**dict(file.arrays), f"{name}.{level}": bad})
 
 
 def test_undo_and_redo_of_a_file(model):

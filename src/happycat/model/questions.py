@@ -41,9 +41,11 @@ PAIR: Kind = "pair"
 MEMBER: Kind = "member"
 FEWEST, SMALLEST = 3, 0.4  # images of what may be a class of its own: so many, and this share of the typical size
 SPREADS = 0.25, 1.0  # the least and the largest s
-SAME_AS_OLD = 0.15  # in place of what sizes say, for a new class and an earlier one: few of its images are served
-SAME_AT_ALL, TWO_OF_ONE_SIZE = 0.05, 0.01  # the least that sizes say for two classes being one, and for one being two
-DOUBT = 0.5  # a class is so much less likely another's double for each class that it is not the same as
+SAME_ODDS, TWO_ODDS = 110.0, 0.7  # a and b
+OLD_ODDS = 0.002  # in place of a and what sizes say, for a new class and an earlier one: few of its images are served
+DOUBT = 0.5  # of the odds that a class is another's double, for each class that it is not the same as
+CONTRADICTED = 0.05  # of the odds that two classes are the same, if an image of the one was said not to be of the other
+WORTH = 2  # power
 TRIES = 50  # draws for each random question that is wanted: some are answered already
 
 
@@ -124,6 +126,14 @@ class _Asking:
         self.is_new = torch.tensor([entry.stage == self.stage for entry in self.entries])
         self.new: list[int] = self.is_new.nonzero()[:, 0].tolist()
         self.sizes = self.given[self.given >= 0].bincount(minlength=len(self.entries)).tolist()
+        self.penalty = cat.calm_.number_model.penalty
+        root = lambda number: self.registry.root(self.registry.entries[number]).id  # noqa: E731
+        self.contradicted = {
+            frozenset((root(one.cls), root(other)))
+            for one in self.said.values()
+            if one.cls is not None
+            for other in one.rejected
+        }
         self._look_at_sizes()
 
     def _look_at_sizes(self) -> None:
@@ -145,9 +155,8 @@ class _Asking:
         return torch.stack([cosines[:, rule.owner == i].amax(1) for i in range(len(self.entries))], 1)
 
     def _beyond(self, images: int) -> float:
-        """How unusual it is that a class has so many images or more: 1 up to the typical size, then falling to 0."""
-        more = max(0.0, float(np.log(max(images, 1) / self.typical)))
-        return float(np.exp(-((more / self.spread) ** 2) / 2))
+        """The odds by which so many images are of two classes of the typical size, rather than of one: 1 or more."""
+        return float(max(1.0, images / self.typical) ** (2 / self.spread))
 
     def _label(self, place: int) -> str:
         return str(self.registry.label(self.entries[place]))
@@ -157,8 +166,8 @@ class _Asking:
 
     def _apart(self, place: int) -> list[int]:
         """The classes that a person said this one is not the same as."""
-        entry = self.entries[place]
-        return [i for i, other in enumerate(self.entries) if self.registry.held_apart(other, entry)]
+        ids = self.registry.held_apart_from(self.entries[place])
+        return [i for i, other in enumerate(self.entries) if other.id in ids]
 
     # Are these two classes the same?
 
@@ -175,13 +184,14 @@ class _Asking:
                 if shares[other]:
                     yield self._same(place, other, float(shares[other]) * DOUBT ** len(apart))
 
-    def _same(self, place: int, other: int, chance: float) -> Question:
-        """Whether two classes are the same, which is as likely as `chance` if their sizes say nothing against it."""
+    def _same(self, place: int, other: int, odds: float) -> Question:
+        """Whether two classes are the same, which is as likely as `odds` if their sizes say nothing against it."""
         ids = sorted(self.entries[i].id for i in (place, other))
         sizes = self.sizes[place], self.sizes[other]
-        chance *= max(self._beyond(sum(sizes)), SAME_AT_ALL) if self.is_new[other] else SAME_AS_OLD
+        odds *= SAME_ODDS / self._beyond(sum(sizes)) if self.is_new[other] else OLD_ODDS
+        odds *= CONTRADICTED if frozenset(ids) in self.contradicted else 1
         text = f"Are {self._label(place)} and {self._label(other)} the same kind?"
-        return Question(SAME, (ids[0], ids[1]), (), text, chance * min(sizes))
+        return Question(SAME, (ids[0], ids[1]), (), text, odds / (1 + odds) * min(sizes))
 
     # Are these two images the same kind?
 
@@ -202,24 +212,26 @@ class _Asking:
             part = slice(found.start[one], found.start[one + 1])
             images = found.image[part]
             place = int(self.likeliest[images].bincount().argmax())
-            question = (
-                None if place in asked or not self.is_new[place] else self._pair(place, images, found.cosine[part])
-            )
+            worth = float(gained[one] / self.penalty.of(len(images)))
+            question = None if place in asked or not self.is_new[place] else self._pair(place, images, worth)
             if question is not None:
                 asked.add(place)
                 yield question
 
-    def _pair(self, place: int, images: np.ndarray, cosines: np.ndarray) -> Question | None:
-        """Whether a group of images (n,), with their `cosines` (n,) with it, is of the class that most are given."""
+    def _pair(self, place: int, images: np.ndarray, worth: float) -> Question | None:
+        """Whether a group of images (n,), which is `worth` a class, is of the class that most are given."""
         members = self._members(place)
-        rest, within = np.setdiff1d(members, images), np.isin(images, members)
-        if not len(rest) or not within.any():
+        rest, within = np.setdiff1d(members, images), np.intersect1d(images, members)
+        if not len(rest) or not len(within):
             return None
-        first = int(rest[self.cosines[rest, place].numpy().argmax()])
-        second = int(images[within][cosines[within].argmax()])
-        chance = max(1 - self._beyond(len(members)), TWO_OF_ONE_SIZE)
-        gain = chance * min(int(within.sum()), len(rest))
-        return self._two(place, (first, second), gain, tuple(images.tolist()))
+        odds = TWO_ODDS * self._beyond(len(members)) * max(worth, 0.0) ** WORTH
+        gain = odds / (1 + odds) * min(len(within), len(rest))
+        return self._two(place, (self._typical(rest), self._typical(within)), gain, tuple(images.tolist()))
+
+    def _typical(self, images: np.ndarray) -> int:
+        """The image that is most like all of these."""
+        points = self.points[images]
+        return int(images[(points @ points.sum(0)).argmax()])
 
     def _two(self, place: int, images: tuple[int, int], gain: float, group: tuple[int, ...] = ()) -> Question:
         text = f"Are these two of {self._label(place)} the same kind?"

@@ -64,11 +64,11 @@ class ClassRegistry:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The pool, chunk by chunk, and what was said of images."""
-        return {**self.pool.arrays(), **(self.statements.arrays() if self.statements.ever else {})}
+        return {**self.pool.arrays(), **self.statements.arrays()}
 
     def new_arrays(self) -> dict[str, np.ndarray]:
         """Those of the arrays that a correction may have made or changed."""
-        return {**self.pool.new_arrays(), **(self.statements.arrays() if self.statements.ever else {})}
+        return {**self.pool.new_arrays(), **self.statements.new_arrays()}
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClassRegistry:
@@ -260,9 +260,16 @@ class ClassRegistry:
 
     def held_apart(self, one: ClassEntry, two: ClassEntry) -> bool:
         """Whether a person said that the classes, or any that were merged into them, are not the same."""
-        ids = {self.root(one).id, self.root(two).id}
-        pairs = ({self.root(self.entries[number]).id for number in pair} for pair in self.apart)
-        return len(ids) == 2 and ids in pairs
+        return self.root(two).id in self.held_apart_from(one)
+
+    def held_apart_from(self, entry: ClassEntry) -> set[int]:
+        """The ids of the classes that a person said are not the same as this one."""
+        own, found = self.root(entry).id, set()
+        for pair in self.apart:
+            ids = {self.root(self.entries[number]).id for number in pair}
+            if len(ids) == 2 and own in ids:
+                found |= ids - {own}
+        return found
 
     def split(self, which: int | str) -> tuple[ClassEntry, ...]:
         """Take a class apart: undo the last merge into it, or else make two of it; the class itself comes first.
