@@ -200,7 +200,8 @@ def test_ignored_things_of_several_kinds_are_told_apart(cat):
     fresh, _ = images([KNOWN, KNOWN + 1], 15, 8)
     assert cat.discover(fresh).new == []
     assert cat.find("c0").alive
-    with pytest.raises(InputError, match="dropped"):
+    assert {entry.state for entry in kept} == {"ignored"}
+    with pytest.raises(InputError, match="is no class: a person said that its 15 images are to be left alone"):
         cat.find(kept[0].id)
 
 
@@ -265,6 +266,46 @@ def test_a_class_of_images(cat):
     assert (cat.predict(new) == "fox").mean() > 0.8  # those that nobody spoke of, too
     with pytest.raises(InputError, match="class 6 already"):
         cat.new_class(new[:1], "fox")
+
+
+TWO_KINDS = images([KNOWN, KNOWN + 1], 12, 3)
+
+
+def halves(cat: Happycat, which: int | str) -> list[set[int]]:
+    """Split a class; the kinds of the images that each part is given, of those of two kinds."""
+    parts = [entry.id for entry in cat.split(which)]
+    given = np.array([row.id for row in cat.assign(TWO_KINDS[0])])
+    assert set(given) == set(parts)
+    return [set(TWO_KINDS[1][given == part].tolist()) for part in parts]
+
+
+@pytest.mark.parametrize("taught", [True, False])
+def test_a_class_that_a_person_made_is_split_and_its_images_go_with_their_half(cat, tmp_path, taught):
+    vectors, _ = TWO_KINDS
+    entry = cat.teach(vectors, ["both"] * len(vectors)).added[0] if taught else cat.new_class(vectors, "both")
+    assert set(cat.predict(vectors)) == {"both"}
+    cat.save(tmp_path / "split.cat")
+    again = Happycat.load(tmp_path / "split.cat")
+    assert sorted(halves(again, "both"), key=min) == [{KNOWN}, {KNOWN + 1}]
+    assert again.find("both").id == entry.id
+    pool, registry = again.registry_.pool, again.registry_
+    assert sum(pool.sizes[row] for one in (entry.id, entry.id + 1) for row in registry.entries[one].rows) == 24
+
+
+def test_confirmed_images_of_a_discovered_class_go_with_their_half(cat):
+    vectors, _ = TWO_KINDS
+    (number,) = cat.discover(vectors, 1).new
+    cat.move(vectors, number)
+    assert sorted(halves(cat, number), key=min) == [{KNOWN}, {KNOWN + 1}]
+    cat.move(vectors[:1], "c0")  # taken from the half that counted it in, and from no other
+    sizes = [cat.registry_.pool.sizes[entry.rows[0]] for entry in cat.registry_ if entry.stage]
+    assert sorted(sizes) == [11, 12]
+
+
+def test_a_class_of_too_few_images_says_what_can_be_done(cat):
+    cat.new_class(TWO_KINDS[0][:3], "few")
+    with pytest.raises(InputError, match="its 3 images were too few.* split it by examples of its parts"):
+        cat.split("few")
 
 
 def test_teaching_known_new_and_discovered_classes(cat):

@@ -13,7 +13,8 @@ from happycat import Happycat
 from happycat.model.answers import answer, in_words
 from happycat.model.editor import Editor
 from happycat.model.file import locked
-from happycat.model.membership import confirm, ignore, new_class
+from happycat.model.from_images import new_class
+from happycat.model.membership import confirm, ignore
 from happycat.model.questions import MEMBER, PAIR, SAME, Interview, Question, ask, random_questions
 from happycat.model.review import Review
 from happycat.model.reviewed import ReviewedImages

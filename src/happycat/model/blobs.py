@@ -229,8 +229,8 @@ def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
         raise InputError(f"{path} is not a happycat model")
     if (number := int(found[1])) < FORMAT:
         raise InputError(
-            f"{path} was made by an earlier happycat (format {number}, this one reads {FORMAT}), whose models cannot be "
-            "read; fit the model again"
+            f"{path} was made by an earlier happycat (format {number}, this one reads {FORMAT}), whose models cannot "
+            "be read; fit the model again"
         )
     if number > FORMAT:
         raise InputError(

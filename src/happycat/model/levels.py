@@ -25,7 +25,7 @@ class Statement(NamedTuple):
 
     cls: int | None = None  # the class that it is of
     ignored: bool = False
-    row: int = NOBODY  # of the pool, whose sum counts the image in; none: `NOBODY`
+    row: int = NOBODY  # of the pool: the smallest part of what counts the image in; none: `NOBODY`
     rejected: frozenset[int] = frozenset()  # classes that it is not of
 
     @property

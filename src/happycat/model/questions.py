@@ -3,19 +3,22 @@
 Three kinds of questions. "Are these two classes the same?": one class may have been found as two. "Are these two images
 the same kind?": two classes may have been found as one. "Is this one of them?": an image may be of another class. A
 question counts by its gain: the probability that the answer changes something, times the number of images that are
-given a better class by it.
+given a better class by it. If two classes are the same, their number gets right, too, which counts as some images more.
 
 Classes that come together are often of about one size, N, the median, and sizes differ by a factor exp(s), s from the
-median deviation of their logarithms. So two classes of n and m images are the same with a probability of about
+median deviation of their logarithms. With x⁺ = max(1, x), the odds that two classes of n and m images are the same are
 
-    P(same) = share · exp(−½ (log⁺((n + m) / N) / s)²)        log⁺(x) = max(0, log x)
+    odds(same) = a · share / ((n + m) / N)⁺^(2/s),
 
-with `share` that of the images of one of them whose next best class is the other; a class of n images is two with
+with `share` that of the images of one of them whose next best class is the other, and the odds that one of n is two
 
-    P(two) = 1 − exp(−½ (log⁺(n / N) / s)²)
+    odds(two) = b · worth² · (n / N)⁺^(2/s).
 
-and what is asked about then is the group of Ward's tree of the images (methods/calm/candidates.py) that most is gained
-by if it is a class, too. An image is of its second best class with the probability that the model gives this.
+What is asked about then is the group of Ward's tree of the images (methods/calm/candidates.py) that most is gained by
+if it is a class, too; `worth` is the gain of cosines over the complexity penalty of a class (methods/calm/number.py). The
+constants are those of a logistic regression on questions whose answers are known (docs/notebook.md). An answer "no" to
+a pair divides the class, and then the part, which is small, is likely the double of another: that is asked next. An
+image is of its second best class with the probability that the model gives this.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from happycat.model.classes import rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.estimator import Happycat
 from happycat.model.review import Review
+from happycat.model.sums import rows_in_use, said_classes
 
 Kind = Literal["same", "pair", "member"]
 SAME: Kind = "same"
@@ -41,11 +45,11 @@ PAIR: Kind = "pair"
 MEMBER: Kind = "member"
 FEWEST, SMALLEST = 3, 0.4  # images of what may be a class of its own: so many, and this share of the typical size
 SPREADS = 0.25, 1.0  # the least and the largest s
-SAME_ODDS, TWO_ODDS = 110.0, 0.7  # a and b
-OLD_ODDS = 0.002  # in place of a and what sizes say, for a new class and an earlier one: few of its images are served
+SAME_ODDS, TWO_ODDS = 110.0, 0.7  # a and b, for two new classes
+OLD_ODDS = 0.002  # in place of a and what sizes say, for a new class and an earlier one, which is served few images
 DOUBT = 0.5  # of the odds that a class is another's double, for each class that it is not the same as
 CONTRADICTED = 0.05  # of the odds that two classes are the same, if an image of the one was said not to be of the other
-WORTH = 2  # power
+NUMBER = 0.5  # a class too many counts as this share of the images of a typical class
 TRIES = 50  # draws for each random question that is wanted: some are answered already
 
 
@@ -127,14 +131,14 @@ class _Asking:
         self.new: list[int] = self.is_new.nonzero()[:, 0].tolist()
         self.sizes = self.given[self.given >= 0].bincount(minlength=len(self.entries)).tolist()
         self.penalty = cat.calm_.number_model.penalty
-        root = lambda number: self.registry.root(self.registry.entries[number]).id  # noqa: E731
-        self.contradicted = {
-            frozenset((root(one.cls), root(other)))
-            for one in self.said.values()
-            if one.cls is not None
-            for other in one.rejected
-        }
+        self.contradicted = self._contradicted()
         self._look_at_sizes()
+
+    def _contradicted(self) -> set[frozenset[int]]:
+        """Pairs of classes of which an image of the one was said not to be of the other."""
+        whole = [self.registry.root(entry).id for entry in self.registry.entries]
+        classes = said_classes(self.registry, self.said)
+        return {frozenset((cls, whole[other])) for i, cls in classes.items() for other in self.said[i].rejected}
 
     def _look_at_sizes(self) -> None:
         """The typical size of a new class, and by how much the logarithms of sizes differ."""
@@ -147,7 +151,9 @@ class _Asking:
         """The images' cosines with the classes (N, C), with the prototype that counts an image in without the image."""
         cosines, pool = self.points @ rule.prototypes.T, self.registry.pool
         column = {row: i for i, row in enumerate(self.registry.active().rows.tolist())}
-        counted = [self.said[i].row if i in self.said else row for i, row in enumerate(review.counted.tolist())]
+        used = rows_in_use(self.registry)
+        smallest = (self.said[i].row if i in self.said else row for i, row in enumerate(review.counted.tolist()))
+        counted = [used.get(row, row) for row in smallest]
         places = [i for i, row in enumerate(counted) if row in column and pool.sizes[row] > 1]
         rows = [counted[i] for i in places]
         columns, lengths = [column[row] for row in rows], torch.from_numpy(pool.lengths[rows])
@@ -191,7 +197,8 @@ class _Asking:
         odds *= SAME_ODDS / self._beyond(sum(sizes)) if self.is_new[other] else OLD_ODDS
         odds *= CONTRADICTED if frozenset(ids) in self.contradicted else 1
         text = f"Are {self._label(place)} and {self._label(other)} the same kind?"
-        return Question(SAME, (ids[0], ids[1]), (), text, odds / (1 + odds) * min(sizes))
+        gain = odds / (1 + odds) * (min(sizes) + NUMBER * self.typical)
+        return Question(SAME, (ids[0], ids[1]), (), text, gain)
 
     # Are these two images the same kind?
 
@@ -224,7 +231,7 @@ class _Asking:
         rest, within = np.setdiff1d(members, images), np.intersect1d(images, members)
         if not len(rest) or not len(within):
             return None
-        odds = TWO_ODDS * self._beyond(len(members)) * max(worth, 0.0) ** WORTH
+        odds = TWO_ODDS * self._beyond(len(members)) * worth**2
         gain = odds / (1 + odds) * min(len(within), len(rest))
         return self._two(place, (self._typical(rest), self._typical(within)), gain, tuple(images.tolist()))
 
