@@ -8,21 +8,23 @@ given a better class by it. If two classes are the same, their number gets right
 Classes that come together are often of about one size, N, the median, and sizes differ by a factor exp(s), s from the
 median deviation of their logarithms. With x⁺ = max(1, x), the odds that two classes of n and m images are the same are
 
-    odds(same) = a · share / ((n + m) / N)⁺^(2/s),
+    odds(same) = a · share · exp(−c · loss) / ((n + m) / N)⁺^(2/s),
 
-with `share` that of the images of one of them whose next best class is the other, and the odds that one of n is two
+with `share` that of the images of one of them whose next best class is the other, and `loss` the mean of the cosines
+that they would lose by going there. The odds that a class of n images is two are
 
     odds(two) = b · worth² · (n / N)⁺^(2/s).
 
 What is asked about then is the group of Ward's tree of the images (methods/calm/candidates.py) that most is gained by
-if it is a class, too; `worth` is the gain of cosines over the complexity penalty of a class (methods/calm/number.py). The
-constants are those of a logistic regression on questions whose answers are known (docs/notebook.md). An answer "no" to
-a pair divides the class, and then the part, which is small, is likely the double of another: that is asked next. An
-image is of its second best class with the probability that the model gives this.
+if it is a class, too; `worth` is the gain of cosines over the complexity penalty of a class (methods/calm/number.py).
+The constants are those of a logistic regression on questions whose answers are known (docs/notebook.md). An answer
+"no" to a pair divides the class, and then the part, which is small, is likely the double of another: that is asked
+next. An image is of its second best class with the probability that the model gives this.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -45,8 +47,9 @@ PAIR: Kind = "pair"
 MEMBER: Kind = "member"
 FEWEST, SMALLEST = 3, 0.4  # images of what may be a class of its own: so many, and this share of the typical size
 SPREADS = 0.25, 1.0  # the least and the largest s
-SAME_ODDS, TWO_ODDS = 110.0, 0.7  # a and b, for two new classes
+SAME_ODDS, TWO_ODDS = 230.0, 0.7  # a and b, for two new classes
 OLD_ODDS = 0.002  # in place of a and what sizes say, for a new class and an earlier one, which is served few images
+LOSS = 3.6  # c
 DOUBT = 0.5  # of the odds that a class is another's double, for each class that it is not the same as
 CONTRADICTED = 0.05  # of the odds that two classes are the same, if an image of the one was said not to be of the other
 NUMBER = 0.5  # a class too many counts as this share of the images of a typical class
@@ -186,9 +189,12 @@ class _Asking:
             cosines = self.cosines[members]
             cosines[:, [place, *apart]] = -torch.inf
             shares = cosines.argmax(1).bincount(minlength=len(self.entries)) / len(members)
+            own = self.cosines[members, place]
             for other in {int(shares.argmax()), int((shares * self.is_new).argmax())}:
                 if shares[other]:
-                    yield self._same(place, other, float(shares[other]) * DOUBT ** len(apart))
+                    loss = float((own - self.cosines[members, other]).mean())
+                    odds = float(shares[other]) * math.exp(-LOSS * loss) * DOUBT ** len(apart)
+                    yield self._same(place, other, odds)
 
     def _same(self, place: int, other: int, odds: float) -> Question:
         """Whether two classes are the same, which is as likely as `odds` if their sizes say nothing against it."""
