@@ -52,7 +52,7 @@ def tree_of_images(points: Tensor, leaf: SplitTree) -> SplitTree:
     They are its images because she said so: a half has those that are nearer to it, whatever the rule gives them.
     """
     tree = _Tree(points, points)
-    tree.add(torch.from_numpy(leaf.vectors[0]), float(leaf.thresholds[0]), len(points), float(leaf.lengths[0]))
+    tree.add(torch.from_numpy(leaf.vectors[0]), float(leaf.thresholds[0]), len(points), float(points.sum(0).norm()))
     tree.grow(0, torch.arange(len(points)), LEVELS)
     return tree.packed(np.array(tree.sizes))
 
