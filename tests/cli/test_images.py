@@ -81,6 +81,16 @@ def test_a_whole_folder_of_images_becomes_a_class(found, shop):
     assert len(odd) > 30
 
 
+def test_ignored_images_are_shown_as_such(found, shop):
+    done("ignore", shop, found / "inbox/a")
+    states = [one["state"] for one in json.loads(done("show", shop, "--json"))["classes"]]
+    assert "ignored" in states
+    assert "dropped" not in states
+    table = done("show", shop)
+    assert "ignored" in table
+    assert "dropped" not in table
+
+
 def test_confirm_reject_ignore_and_back(found, shop):
     rows = labels(shop)
     sure = [name for name, row in rows.items() if row["id"]][:3]

@@ -248,7 +248,9 @@ def test_any_changed_byte_is_noticed(path):
         (b"", "not a happycat model"),
         (b"PK\x03\x04", "not a happycat model"),
         (b"HAPPYCAT 1\n" + bytes(99), "an earlier happycat"),
-        (b"HAPPYCAT 9\n", "another version"),
+        (b"HAPPYCAT 3\n" + bytes(99), r"an earlier happycat \(format 3, this one reads 4\).*; fit the model again"),
+        (b"HAPPYCAT 99\n", r"a later happycat \(format 99"),
+        (b"HAPPYCAT x\n", "not a happycat model"),
     ],
 )
 def test_something_else(tmp_path, content, message):

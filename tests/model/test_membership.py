@@ -200,7 +200,8 @@ def test_ignored_things_of_several_kinds_are_told_apart(cat):
     fresh, _ = images([KNOWN, KNOWN + 1], 15, 8)
     assert cat.discover(fresh).new == []
     assert cat.find("c0").alive
-    with pytest.raises(InputError, match="dropped"):
+    assert {entry.state for entry in kept} == {"ignored"}
+    with pytest.raises(InputError, match="is no class: a person said that its 15 images are to be left alone"):
         cat.find(kept[0].id)
 
 
@@ -265,6 +266,51 @@ def test_a_class_of_images(cat):
     assert (cat.predict(new) == "fox").mean() > 0.8  # those that nobody spoke of, too
     with pytest.raises(InputError, match="class 6 already"):
         cat.new_class(new[:1], "fox")
+
+
+TWO_KINDS = images([KNOWN, KNOWN + 1], 12, 3)
+
+
+def halves(cat: Happycat, which: int | str) -> list[set[int]]:
+    """Split a class; the kinds of the images that each part is given, of those of two kinds."""
+    parts = [entry.id for entry in cat.split(which)]
+    given = np.array([row.id for row in cat.assign(TWO_KINDS[0])])
+    assert set(given) == set(parts)
+    return [set(TWO_KINDS[1][given == part].tolist()) for part in parts]
+
+
+@pytest.mark.parametrize("taught", [True, False])
+def test_a_class_that_a_person_made_is_split_and_its_images_go_with_their_half(cat, tmp_path, taught):
+    vectors, _ = TWO_KINDS
+    entry = cat.teach(vectors, ["both"] * len(vectors)).added[0] if taught else cat.new_class(vectors, "both")
+    assert set(cat.predict(vectors)) == {"both"}
+    cat.save(tmp_path / "split.cat")
+    again = Happycat.load(tmp_path / "split.cat")
+    assert sorted(halves(again, "both"), key=min) == [{KNOWN}, {KNOWN + 1}]
+    assert again.find("both").id == entry.id
+    pool, registry = again.registry_.pool, again.registry_
+    assert sum(pool.sizes[row] for one in (entry.id, entry.id + 1) for row in registry.entries[one].rows) == 24
+
+
+def test_confirmed_images_of_a_discovered_class_go_with_their_half(cat):
+    vectors, _ = TWO_KINDS
+    found = cat.discover(vectors, 1)
+    cat.move(vectors, found.new[0])
+    pool = cat.registry_.pool
+    rows = pool.children[cat.find(found.new[0]).rows[0]]
+    nearer = (found.learned.numpy() @ pool.vectors[rows].T).argmax(1)
+    parts = cat.split(found.new[0])
+    assert [entry.rows for entry in parts] == [(rows[0],), (rows[1],)]
+    assert [row.id for row in cat.assign(vectors)] == [parts[half].id for half in nearer]
+    sizes = pool.sizes[rows]
+    cat.move(vectors[:1], "c0")  # taken from the half that counted it in, and from no other
+    assert (sizes - pool.sizes[rows]).tolist() == [1 - nearer[0], nearer[0]]
+
+
+def test_a_class_of_too_few_images_says_what_can_be_done(cat):
+    cat.new_class(TWO_KINDS[0][:3], "few")
+    with pytest.raises(InputError, match=r"its 3 images were too few.* split it by examples of its parts"):
+        cat.split("few")
 
 
 def test_teaching_known_new_and_discovered_classes(cat):
@@ -422,14 +468,27 @@ def test_statements_that_were_tampered_with_are_refused(model):
     from happycat.base.errors import StorageError
     from happycat.model.registry import ClassRegistry
 
-    for name, bad in {
-        "said.classes": np.array([99, 0]),
-        "said.rows": np.array([0, 10**6]),
-        "said.digests": np.zeros((2, 16), np.uint8),
-        "said.rejected": np.array([[5, 0]]),
-    }.items():
+    level = max(int(name.split(".")[1]) for name in file.arrays if name.startswith("said."))
+    said = file.arrays[f"said.{level}"]
+    assert said.shape == (2, 7)
+
+    def changed(column: int | slice, value: int) -> np.ndarray:
+        bad = said.copy()
+        bad[:, column] = value
+        return bad
+
+    for name, bad in (
+        ("said", changed(slice(0, 4), 0)),  # one digest twice
+        ("said", changed(4, 99)),  # a class that is not there
+        ("said", changed(5, 10**6)),  # a row of the pool
+        ("said", changed(6, 3)),
+        ("said", said[:, :6]),
+        ("said", said.astype(np.int64)),
+        ("rejected", np.array([[5, 0]], np.int32)),
+        ("rejected", np.array([[0, 99]], np.int32)),
+    ):
         with pytest.raises(StorageError, match="cannot be used"):
-            ClassRegistry.of(file.metadata, {**dict(file.arrays), name: bad})
+            ClassRegistry.of(file.metadata, {**dict(file.arrays), f"{name}.{level}": bad})
 
 
 def test_undo_and_redo_of_a_file(model):

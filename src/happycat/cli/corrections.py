@@ -178,7 +178,7 @@ def _images(counts: ImageCounts, entry: ClassEntry) -> str:
 
 
 def _number(counts: ImageCounts, number: int) -> str:
-    """How many images a class is given; nothing is given to one that was merged or dropped."""
+    """How many images a class is given; nothing is given to one that was merged, dropped or ignored."""
     images = counts.by_id.get(number, 0)
     return f"about {images}" if number in counts.by_id and not counts.exact else str(images)
 
@@ -197,7 +197,7 @@ def _class_row(registry: ClassRegistry, entry: ClassEntry) -> dict[str, Any]:
         "stage": entry.stage,
         "learned_from": registry.learned_from(entry),
         "images": None if counts is None else counts.by_id.get(entry.id, 0),
-        "state": "dropped" if entry.dropped else "living" if entry.merged_into is None else "merged",
+        "state": entry.state,
         "merged_into": entry.merged_into,
     }
 
@@ -207,7 +207,7 @@ def _table(title: str, classes: list[dict[str, Any]], counts: ImageCounts | None
     for column in ("id", "name", "found", "learned from", "images", ""):
         table.add_column(column, justify="right" if column in ("id", "learned from", "images") else "left")
     for c in classes:
-        state = {"dropped": "dropped", "merged": f"part of {c['merged_into']}", "living": ""}[c["state"]]
+        state = {"living": "", "merged": f"part of {c['merged_into']}"}.get(c["state"], c["state"])
         found = f"stage {c['stage']}" if c["stage"] else "labelled"
         images = "–" if counts is None else _number(counts, c["id"])
         name = "" if c["name"] is None else shown(c["name"])

@@ -34,15 +34,15 @@ def move(
     wait: WaitOption = False,
 ) -> None:
     """Say that images are of a class; they stay there."""
-    from happycat.model import membership
+    from happycat.model import from_images, membership
 
     def change(correction: Correction, places: list[int]) -> str:
         chosen, registry = correction.chosen(places), correction.registry
         if new:
-            entry = membership.new_class(registry, chosen, correction.stage, registry.typed(to))
+            entry = from_images.new_class(registry, chosen, correction.stage, registry.typed(to))
         else:
             entry = membership.move(registry, chosen, to)
-        return membership.called(registry, entry)
+        return registry.called(entry)
 
     done = _correct(model, images, change, lambda number, label: f"move {number} to {label}", wait)
     _say(done, f"{done.result[0]} of {done.result[1]} now")
@@ -83,7 +83,7 @@ def unignore(model: ModelArgument, images: ImagesArgument, wait: WaitOption = Fa
 def split_by(model: Path, which: str, examples: list[Path], wait: bool) -> Corrected[Any]:
     """Split a class: images like the examples become a new one; of the others, those least like them are the class."""
     from happycat.model.corrections import correct_images
-    from happycat.model.membership import split_off
+    from happycat.model.from_images import split_off
     from happycat.model.paths import places_of
 
     def change(correction: Correction) -> Any:
@@ -204,7 +204,7 @@ def _correct(
 ) -> Corrected[tuple[str, str]]:
     """Correct images of the last discovery; how many, in words, and what the change returned, are the result."""
     from happycat.model.corrections import correct_images
-    from happycat.model.membership import in_words
+    from happycat.model.counts import in_words
     from happycat.model.paths import places_of
     from happycat.model.review import last_review
 

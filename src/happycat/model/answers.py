@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from happycat.model import membership
-from happycat.model.membership import Chosen
+from happycat.model.chosen import Chosen
+from happycat.model.counts import in_words as images_in_words
+from happycat.model.from_images import split_by
 from happycat.model.questions import PAIR, SAME, Question
 from happycat.model.registry import ClassRegistry
 
@@ -48,8 +50,8 @@ def asked_about(images: Correctable, question: Question) -> Chosen:
 
 def in_words(registry: ClassRegistry, question: Question, yes: bool) -> str:
     """What an answer changes, for the history of a model file."""
-    names = [membership.called(registry, registry.find(f"#{number}")) for number in question.classes]
-    number = membership.in_words(len(question.images))
+    names = [registry.called(registry.find(f"#{number}")) for number in question.classes]
+    number = images_in_words(len(question.images))
     if question.kind == SAME:
         return f"merge {' '.join(names)}" if yes else f"{' and '.join(names)} are not the same"
     if question.kind == PAIR and not yes:
@@ -64,7 +66,7 @@ def divide(images: Correctable, question: Question) -> None:
     places = sorted({first, *group})
     part = np.array([int(place in group) for place in places])
     examples = [[places.index(first)], [places.index(second)]]
-    membership.split_by(images.registry, images.chosen(places), f"#{which}", examples, images.stage, part)
+    split_by(images.registry, images.chosen(places), f"#{which}", examples, images.stage, part)
 
 
 def reject_odd_one(images: Correctable, question: Question) -> None:

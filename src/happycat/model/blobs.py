@@ -17,7 +17,8 @@ import numpy as np
 
 from happycat.base.errors import InputError, StorageError
 
-MAGIC = b"HAPPYCAT 3\n"
+FORMAT = 4  # goes up with every change of what a file holds, so that an older one is refused in one clear line
+MAGIC = b"HAPPYCAT %d\n" % FORMAT
 HEAD = struct.Struct("<Q32s")  # length and SHA-256 of the index
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 TYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
@@ -196,6 +197,9 @@ class Blobs(Mapping[str, np.ndarray]):
         except StorageError as error:
             raise self._index.damage(self._path) from error
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
 
@@ -221,11 +225,17 @@ def _end(file: BinaryIO) -> int:
 def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
     """The length and SHA-256 of the index of a file that is a model of this format."""
     head = file.read(len(MAGIC) + HEAD.size)
-    if head.startswith((b"HAPPYCAT 1\n", b"HAPPYCAT 2\n")):
-        raise InputError(f"{path} was made by an earlier happycat, whose models cannot be read; fit the model again")
-    if not head.startswith(MAGIC):
-        kind = "was made by another version of happycat" if head.startswith(b"HAPPYCAT") else "is not a happycat model"
-        raise InputError(f"{path} {kind}")
+    if (found := re.match(rb"HAPPYCAT ([0-9]{1,9})\n", head)) is None:
+        raise InputError(f"{path} is not a happycat model")
+    if (number := int(found[1])) < FORMAT:
+        raise InputError(
+            f"{path} was made by an earlier happycat (format {number}, this one reads {FORMAT}), whose models cannot "
+            "be read; fit the model again"
+        )
+    if number > FORMAT:
+        raise InputError(
+            f"{path} was made by a later happycat (format {number}, this one reads {FORMAT}); install a later one"
+        )
     if len(head) < len(MAGIC) + HEAD.size:
         raise StorageError(f"{path} is cut off at its beginning; nothing in it can be used")
     length, digest = HEAD.unpack_from(head, len(MAGIC))

@@ -11,6 +11,7 @@ from torch import Tensor
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model.registry import ClassRegistry
 from happycat.model.statements import Statement
+from happycat.model.sums import said_classes
 
 
 def constrained(
@@ -29,13 +30,10 @@ def constrained(
         return decision
     likeliest, probability, rejected = (column.clone() for column in decision)
     place = {entry.id: i for i, entry in enumerate(registry)}
-    for i, statement in said.items():
-        if statement.ignored:
-            rejected[i] = True
-        elif statement.cls is not None:
-            root = registry.root(registry.entries[statement.cls]).id
-            rejected[i] = root not in place
-            likeliest[i], probability[i] = place.get(root, likeliest[i]), 1.0
+    rejected[[i for i, statement in said.items() if statement.ignored]] = True
+    for i, cls in said_classes(registry, said).items():
+        rejected[i] = cls not in place
+        likeliest[i], probability[i] = place.get(cls, likeliest[i]), 1.0
     barred = barred_classes(registry, said)
     if barred:
         some = torch.tensor(list(barred))
@@ -55,12 +53,10 @@ def constrained_probabilities(
 ) -> Tensor:
     """Probabilities (N, C) after what was said: 1 for the class that an image is of, 0 for those that it is not of."""
     place = {entry.id: i for i, entry in enumerate(registry)}
-    for i, statement in said.items():
-        if statement.cls is not None:
-            root = registry.root(registry.entries[statement.cls]).id
-            if root in place:
-                probabilities[i] = 0
-                probabilities[i, place[root]] = 1
+    for i, cls in said_classes(registry, said).items():
+        if cls in place:
+            probabilities[i] = 0
+            probabilities[i, place[cls]] = 1
     barred = {i: classes for i, classes in barred_classes(registry, said).items() if len(classes) < rule.num_classes}
     if barred:
         some = points[torch.tensor(list(barred))]

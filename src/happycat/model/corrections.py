@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from happycat.model import file as model_file
+from happycat.model.chosen import Chosen
 from happycat.model.file import ModelFile, Part, Updated
-from happycat.model.membership import Chosen
 from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review, last_review, review_of_stage
 

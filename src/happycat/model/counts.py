@@ -52,3 +52,8 @@ class ImageCounts:
         if set(by_id) != set(living):
             raise ValueError("counts of other classes")
         return cls(stage=packed["stage"], total=packed["total"], by_id=by_id, exact=exact)
+
+
+def in_words(images: int) -> str:
+    """How many images, in words."""
+    return "1 image" if images == 1 else f"{images:,} images"

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from happycat.base.errors import HappycatError, InputError
-from happycat.model import answers, corrections, membership
+from happycat.model import answers, corrections, from_images, membership
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
 from happycat.model.constraints import barred_classes, constrained_probabilities
 from happycat.model.corrections import Correction
+from happycat.model.counts import in_words
 from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
-from happycat.model.membership import called, in_words
 from happycat.model.naming import Name
 from happycat.model.questions import Interview, Question
 from happycat.model.registry import ClassRegistry
@@ -117,22 +117,22 @@ class Editor:
 
     def merge(self, first: Which, *others: Which) -> ClassEntry:
         """Make one class of several."""
-        names = " ".join(called(self.registry, self.registry.find(other)) for other in others)
+        names = " ".join(self.registry.called(self.registry.find(other)) for other in others)
         return self._correct(
-            lambda c: c.registry.merge(first, *others), lambda entry: f"merge {called(self.registry, entry)} {names}"
+            lambda c: c.registry.merge(first, *others), lambda entry: f"merge {self.registry.called(entry)} {names}"
         )
 
     def split(self, which: Which) -> tuple[ClassEntry, ...]:
         """Make two classes of one, or take apart what was merged."""
-        return self._correct(lambda c: c.registry.split(which), lambda made: f"split {called(self.registry, made[0])}")
+        return self._correct(lambda c: c.registry.split(which), lambda made: f"split {self.registry.called(made[0])}")
 
     def drop(self, which: Which) -> ClassEntry:
         """Give a class up."""
-        return self._correct(lambda c: c.registry.drop(which), lambda entry: f"drop {called(self.registry, entry)}")
+        return self._correct(lambda c: c.registry.drop(which), lambda entry: f"drop {self.registry.called(entry)}")
 
     def apart(self, one: Which, two: Which) -> None:
         """Say that two classes are not the same: they are never merged."""
-        pair = " and ".join(called(self.registry, self.registry.find(which)) for which in (one, two))
+        pair = " and ".join(self.registry.called(self.registry.find(which)) for which in (one, two))
         self._correct(lambda c: c.registry.hold_apart(one, two), f"{pair} are not the same")
 
     # What a person says of images
@@ -141,7 +141,7 @@ class Editor:
         """Say that images are of a class."""
         return self._correct(
             lambda c: membership.move(c.registry, c.chosen(images), to),
-            lambda entry: f"move {in_words(len(images))} to {called(self.registry, entry)}",
+            lambda entry: f"move {in_words(len(images))} to {self.registry.called(entry)}",
             images,
         )
 
@@ -178,8 +178,8 @@ class Editor:
     def new_class(self, images: Sequence[int], name: Name | None = None) -> ClassEntry:
         """Make a class of images."""
         return self._correct(
-            lambda c: membership.new_class(c.registry, c.chosen(images), c.stage, name),
-            lambda entry: f"make {in_words(len(images))} {called(self.registry, entry)}",
+            lambda c: from_images.new_class(c.registry, c.chosen(images), c.stage, name),
+            lambda entry: f"make {in_words(len(images))} {self.registry.called(entry)}",
             images,
         )
 
@@ -190,7 +190,7 @@ class Editor:
             return split_by_examples(correction, which, groups)
 
         examples = [i for group in groups for i in group]
-        words = called(self.registry, self.registry.find(which))
+        words = self.registry.called(self.registry.find(which))
         return self._correct(change, f"split {words} by {in_words(len(examples))}", examples)
 
     def questions(self, most: int = 10) -> list[Question]:
@@ -258,4 +258,4 @@ def split_by_examples(correction: Correction, which: Which, groups: Sequence[Seq
     if strange:
         raise InputError(f"{len(strange)} of the examples are not of {which}; give images that it is given")
     within = [[place[image] for image in group] for group in groups]
-    return membership.split_by(correction.registry, correction.chosen(members), which, within, correction.stage)
+    return from_images.split_by(correction.registry, correction.chosen(members), which, within, correction.stage)

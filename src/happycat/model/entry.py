@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from happycat.model.naming import Name
 
+State = Literal["living", "merged", "dropped", "ignored"]
 FLAGS = ("dropped", "taught", "ignored")
 
 
@@ -22,7 +23,7 @@ class ClassEntry:
     merged_into: int | None = None
     merge: int | None = None  # which merge put it there; what one command merged comes apart together
     taught: bool = False  # a person gave its images after fit
-    ignored: bool = False  # dropped because its images are no class at all
+    ignored: bool = False  # of images that are no class at all; it is dropped from the start
 
     @property
     def labelled(self) -> bool:
@@ -33,6 +34,13 @@ class ClassEntry:
     def alive(self) -> bool:
         """Whether an image can be given to it."""
         return not self.dropped and self.merged_into is None
+
+    @property
+    def state(self) -> State:
+        """What a person made of it: ignored images are kept as a dropped class, but never were one."""
+        if self.ignored:
+            return "ignored"
+        return "dropped" if self.dropped else "living" if self.merged_into is None else "merged"
 
     def packed(self) -> dict[str, Any]:
         """The class for JSON, without its id, which is its place in the table, and without what is usual."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,29 +18,25 @@ from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.ranks import ALONE, Ranks
 from happycat.base.seeding import seeded
-from happycat.images.collecting import Gathered, listed_labels
-from happycat.images.sources import Accepted, Label, Source, VectorRows, accepted, checked_labels, read, read_labelled
+from happycat.images.collecting import listed_labels
+from happycat.images.sources import Accepted, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
-from happycat.model import membership
 from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.embedding import Embedded, embed, embedded, extractor_of
 from happycat.model.file import Part, VersionTag
-from happycat.model.fitting import chosen_images, discover_classes, fit_classes
-from happycat.model.membership import Chosen, Taught
-from happycat.model.naming import same_name
-from happycat.model.registry import ClassEntry
+from happycat.model.fitting import discover_classes, fit_classes
 from happycat.model.results import Assignment, Discovery
-from happycat.model.review import review_of_stage
 from happycat.model.statements import Statement, as_bytes
 from happycat.model.storage import VECTORS, State, base_part, read_model, version_part
+from happycat.model.verbs import CorrectionVerbs
 
 BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
-class Happycat(ClassifierMixin, BaseEstimator):
+class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
     """Learns labelled classes, then discovers new ones in unlabelled images, again and again; keeps no image.
 
     Images `X` are a folder, a CSV file, a sequence of paths, or an array of bytes, (N, H, W) or (N, H, W, 3). In their
@@ -112,8 +108,6 @@ class Happycat(ClassifierMixin, BaseEstimator):
     _extractor: FeatureExtractor | None  # built when it is needed first
     _base: Part | None  # of the file that the model was loaded from
     _tag: VersionTag | None  # the version that it was loaded from or last saved as
-    _counted: dict[bytes, int]  # the row of the pool that the last discovery counted each of its images in
-    _file: Path | None  # that the model was loaded from, until its last discovery was looked at or another made
 
     def __init__(
         self,
@@ -199,98 +193,6 @@ class Happycat(ClassifierMixin, BaseEstimator):
     def classes_(self) -> np.ndarray:
         check_is_fitted(self, "registry_")
         return label_array(self.registry_, [self.registry_.label(entry) for entry in self.registry_])
-
-    # What a person says of the classes; a class is given by its id or its name
-
-    def find(self, which: int | str) -> ClassEntry:
-        """The class with that id or name."""
-        check_is_fitted(self, "registry_")
-        return self.registry_.find(which)
-
-    def name(self, which: int | str, name: Label) -> ClassEntry:
-        """Give a class its name."""
-        check_is_fitted(self, "registry_")
-        return self.registry_.name(which, name)
-
-    def merge(self, first: int | str, *others: int | str) -> ClassEntry:
-        """Make one class of several; it keeps the id and the name of the first."""
-        check_is_fitted(self, "registry_")
-        return self.registry_.merge(first, *others)
-
-    def split(self, which: int | str) -> tuple[ClassEntry, ...]:
-        """Take a class apart: what was merged last comes back; or else two are made of it, the first keeps the id."""
-        check_is_fitted(self, "registry_")
-        return self.registry_.split(which)
-
-    def drop(self, which: int | str) -> ClassEntry:
-        """Give nothing to a class any more, and discover nothing that looks like it."""
-        check_is_fitted(self, "registry_")
-        return self.registry_.drop(which)
-
-    # What a person says of images; these are given as to `predict`
-
-    def teach(self, X: Source, y: Any = None, join: bool | Callable[[Label, Label, int], bool] = True) -> Taught:
-        """Learn more labelled images, given as to `fit`, of known classes or of new ones, without fitting again.
-
-        A discovered class without a name that most of the images of a new name belong to is given that name; with
-        `join` false there are two classes then. It may be a function of the name, the class's label and the number
-        of images. How many images each class got is in `taught_`, by its id.
-        """
-        source = self._checked(X)
-        labels = checked_labels(source, y)
-        with self._watched() as progress:
-            gathered, named = read_labelled(source, labels, progress.step("reading"))
-            chosen = self._chosen_of(gathered, progress)
-
-        def joined(name: Label, entry: ClassEntry, images: int) -> bool:
-            return join(name, self.registry_.label(entry), images) if callable(join) else join
-
-        taught = membership.teach(self.registry_, chosen, named, self.stage_, joined)
-        entries = [entry for some in taught for entry in some]
-        self.taught_ = {entry.id: sum(same_name(entry.name, name) for name in named) for entry in entries}
-        return taught
-
-    def move(self, X: Source, to: int | str) -> ClassEntry:
-        """Say that images are of a class. They stay there, come what may."""
-        return membership.move(self.registry_, self._chosen(X), to)
-
-    def confirm(self, X: Source) -> None:
-        """Say that images are of the classes that `predict` gives them."""
-        membership.confirm(self.registry_, self._chosen(X))
-
-    def reject(self, X: Source) -> None:
-        """Say that images are not of the classes that `predict` gives them. They never go there again."""
-        membership.reject(self.registry_, self._chosen(X))
-
-    def ignore(self, X: Source) -> None:
-        """Say that images are of no class: they and what looks like them are left alone."""
-        membership.ignore(self.registry_, self._chosen(X), self.stage_)
-
-    def unignore(self, X: Source) -> None:
-        """Take back that images are to be left alone."""
-        membership.unignore(self.registry_, self._chosen(X))
-
-    def new_class(self, X: Source, name: Label | None = None) -> ClassEntry:
-        """Make a class of images."""
-        return membership.new_class(self.registry_, self._chosen(X), self.stage_, name)
-
-    def hold_apart(self, one: int | str, two: int | str) -> None:
-        """Say that two classes are not the same: they are never merged."""
-        check_is_fitted(self, "registry_")
-        self.registry_.hold_apart(one, two)
-
-    def _chosen(self, X: Source) -> Chosen:
-        source = self._checked(X)
-        with self._watched() as progress:
-            return self._chosen_of(read(source, progress.step("reading")), progress)
-
-    def _chosen_of(self, gathered: Gathered, progress: Progress) -> Chosen:
-        features = embed(self.extractor(), gathered.pictures, VIEWS, progress, self.cache_dir)
-        if self._file is not None:  # the last discovery's folder is read when it is needed
-            review, self._file = review_of_stage(self._file, self.stage_), None
-            if review is not None:
-                self._counted = dict(zip(as_bytes(review.digests), review.counted.tolist(), strict=True))
-        return chosen_images(self._state(), features, gathered.pictures.contents(), self._counted)
 
     # On disk
 

@@ -1,6 +1,6 @@
 """The model file: a base and every version the model has had, each array stored once, all with checksums.
 
-    HAPPYCAT 3\n
+    HAPPYCAT 4\n
     length (8 bytes, little-endian) · SHA-256 (32 bytes) · index, JSON
     blobs
 

@@ -22,11 +22,11 @@ from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import NOTHING_NEW
 from happycat.model.checks import check_differ, check_enough, numbered_classes
+from happycat.model.chosen import Chosen
 from happycat.model.classes import assignments, count_images, decide, labelled_classes, remember, take_up
 from happycat.model.constraints import barred_rows
 from happycat.model.embedding import embed, trained, unit_embeddings
 from happycat.model.knowledge import Knowledge
-from happycat.model.membership import Chosen
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Discovery, FitReport
 from happycat.model.statements import NOBODY, as_bytes

@@ -3,23 +3,28 @@
 Three kinds of questions. "Are these two classes the same?": one class may have been found as two. "Are these two images
 the same kind?": two classes may have been found as one. "Is this one of them?": an image may be of another class. A
 question counts by its gain: the probability that the answer changes something, times the number of images that are
-given a better class by it.
+given a better class by it. If two classes are the same, their number gets right, too, which counts as some images more.
 
 Classes that come together are often of about one size, N, the median, and sizes differ by a factor exp(s), s from the
-median deviation of their logarithms. So two classes of n and m images are the same with a probability of about
+median deviation of their logarithms. With x⁺ = max(1, x), the odds that two classes of n and m images are the same are
 
-    P(same) = share · exp(−½ (log⁺((n + m) / N) / s)²)        log⁺(x) = max(0, log x)
+    odds(same) = a · share · exp(−c · loss) / ((n + m) / N)⁺^(2/s),
 
-with `share` that of the images of one of them whose next best class is the other; a class of n images is two with
+with `share` that of the images of one of them whose next best class is the other, and `loss` the mean of the cosines
+that they would lose by going there. The odds that a class of n images is two are
 
-    P(two) = 1 − exp(−½ (log⁺(n / N) / s)²)
+    odds(two) = b · worth² · (n / N)⁺^(2/s).
 
-and what is asked about then is the group of Ward's tree of the images (methods/calm/candidates.py) that most is gained
-by if it is a class, too. An image is of its second best class with the probability that the model gives this.
+What is asked about then is the group of Ward's tree of the images (methods/calm/candidates.py) that most is gained by
+if it is a class, too; `worth` is the gain of cosines over the complexity penalty of a class (methods/calm/number.py).
+The constants are those of a logistic regression on questions whose answers are known (docs/notebook.md). An answer
+"no" to a pair divides the class, and then the part, which is small, is likely the double of another: that is asked
+next. An image is of its second best class with the probability that the model gives this.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -34,6 +39,7 @@ from happycat.model.classes import rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.estimator import Happycat
 from happycat.model.review import Review
+from happycat.model.sums import rows_in_use, said_classes
 
 Kind = Literal["same", "pair", "member"]
 SAME: Kind = "same"
@@ -41,9 +47,12 @@ PAIR: Kind = "pair"
 MEMBER: Kind = "member"
 FEWEST, SMALLEST = 3, 0.4  # images of what may be a class of its own: so many, and this share of the typical size
 SPREADS = 0.25, 1.0  # the least and the largest s
-SAME_AS_OLD = 0.15  # in place of what sizes say, for a new class and an earlier one: few of its images are served
-SAME_AT_ALL, TWO_OF_ONE_SIZE = 0.05, 0.01  # the least that sizes say for two classes being one, and for one being two
-DOUBT = 0.5  # a class is so much less likely another's double for each class that it is not the same as
+SAME_ODDS, TWO_ODDS = 230.0, 0.7  # a and b, for two new classes
+OLD_ODDS = 0.002  # in place of a and what sizes say, for a new class and an earlier one, which is served few images
+LOSS = 3.6  # c
+DOUBT = 0.5  # of the odds that a class is another's double, for each class that it is not the same as
+CONTRADICTED = 0.05  # of the odds that two classes are the same, if an image of the one was said not to be of the other
+NUMBER = 0.5  # a class too many counts as this share of the images of a typical class
 TRIES = 50  # draws for each random question that is wanted: some are answered already
 
 
@@ -124,7 +133,15 @@ class _Asking:
         self.is_new = torch.tensor([entry.stage == self.stage for entry in self.entries])
         self.new: list[int] = self.is_new.nonzero()[:, 0].tolist()
         self.sizes = self.given[self.given >= 0].bincount(minlength=len(self.entries)).tolist()
+        self.penalty = cat.calm_.number_model.penalty
+        self.contradicted = self._contradicted()
         self._look_at_sizes()
+
+    def _contradicted(self) -> set[frozenset[int]]:
+        """Pairs of classes of which an image of the one was said not to be of the other."""
+        whole = [self.registry.root(entry).id for entry in self.registry.entries]
+        classes = said_classes(self.registry, self.said)
+        return {frozenset((cls, whole[other])) for i, cls in classes.items() for other in self.said[i].rejected}
 
     def _look_at_sizes(self) -> None:
         """The typical size of a new class, and by how much the logarithms of sizes differ."""
@@ -137,7 +154,9 @@ class _Asking:
         """The images' cosines with the classes (N, C), with the prototype that counts an image in without the image."""
         cosines, pool = self.points @ rule.prototypes.T, self.registry.pool
         column = {row: i for i, row in enumerate(self.registry.active().rows.tolist())}
-        counted = [self.said[i].row if i in self.said else row for i, row in enumerate(review.counted.tolist())]
+        used = rows_in_use(self.registry)
+        smallest = (self.said[i].row if i in self.said else row for i, row in enumerate(review.counted.tolist()))
+        counted = [used.get(row, row) for row in smallest]
         places = [i for i, row in enumerate(counted) if row in column and pool.sizes[row] > 1]
         rows = [counted[i] for i in places]
         columns, lengths = [column[row] for row in rows], torch.from_numpy(pool.lengths[rows])
@@ -145,9 +164,8 @@ class _Asking:
         return torch.stack([cosines[:, rule.owner == i].amax(1) for i in range(len(self.entries))], 1)
 
     def _beyond(self, images: int) -> float:
-        """How unusual it is that a class has so many images or more: 1 up to the typical size, then falling to 0."""
-        more = max(0.0, float(np.log(max(images, 1) / self.typical)))
-        return float(np.exp(-((more / self.spread) ** 2) / 2))
+        """The odds by which so many images are of two classes of the typical size, rather than of one: 1 or more."""
+        return float(max(1.0, images / self.typical) ** (2 / self.spread))
 
     def _label(self, place: int) -> str:
         return str(self.registry.label(self.entries[place]))
@@ -157,8 +175,8 @@ class _Asking:
 
     def _apart(self, place: int) -> list[int]:
         """The classes that a person said this one is not the same as."""
-        entry = self.entries[place]
-        return [i for i, other in enumerate(self.entries) if self.registry.held_apart(other, entry)]
+        ids = self.registry.held_apart_from(self.entries[place])
+        return [i for i, other in enumerate(self.entries) if other.id in ids]
 
     # Are these two classes the same?
 
@@ -171,17 +189,22 @@ class _Asking:
             cosines = self.cosines[members]
             cosines[:, [place, *apart]] = -torch.inf
             shares = cosines.argmax(1).bincount(minlength=len(self.entries)) / len(members)
+            own = self.cosines[members, place]
             for other in {int(shares.argmax()), int((shares * self.is_new).argmax())}:
                 if shares[other]:
-                    yield self._same(place, other, float(shares[other]) * DOUBT ** len(apart))
+                    loss = float((own - self.cosines[members, other]).mean())
+                    odds = float(shares[other]) * math.exp(-LOSS * loss) * DOUBT ** len(apart)
+                    yield self._same(place, other, odds)
 
-    def _same(self, place: int, other: int, chance: float) -> Question:
-        """Whether two classes are the same, which is as likely as `chance` if their sizes say nothing against it."""
+    def _same(self, place: int, other: int, odds: float) -> Question:
+        """Whether two classes are the same, which is as likely as `odds` if their sizes say nothing against it."""
         ids = sorted(self.entries[i].id for i in (place, other))
         sizes = self.sizes[place], self.sizes[other]
-        chance *= max(self._beyond(sum(sizes)), SAME_AT_ALL) if self.is_new[other] else SAME_AS_OLD
+        odds *= SAME_ODDS / self._beyond(sum(sizes)) if self.is_new[other] else OLD_ODDS
+        odds *= CONTRADICTED if frozenset(ids) in self.contradicted else 1
         text = f"Are {self._label(place)} and {self._label(other)} the same kind?"
-        return Question(SAME, (ids[0], ids[1]), (), text, chance * min(sizes))
+        gain = odds / (1 + odds) * (min(sizes) + NUMBER * self.typical)
+        return Question(SAME, (ids[0], ids[1]), (), text, gain)
 
     # Are these two images the same kind?
 
@@ -202,24 +225,26 @@ class _Asking:
             part = slice(found.start[one], found.start[one + 1])
             images = found.image[part]
             place = int(self.likeliest[images].bincount().argmax())
-            question = (
-                None if place in asked or not self.is_new[place] else self._pair(place, images, found.cosine[part])
-            )
+            worth = float(gained[one] / self.penalty.of(len(images)))
+            question = None if place in asked or not self.is_new[place] else self._pair(place, images, worth)
             if question is not None:
                 asked.add(place)
                 yield question
 
-    def _pair(self, place: int, images: np.ndarray, cosines: np.ndarray) -> Question | None:
-        """Whether a group of images (n,), with their `cosines` (n,) with it, is of the class that most are given."""
+    def _pair(self, place: int, images: np.ndarray, worth: float) -> Question | None:
+        """Whether a group of images (n,), which is `worth` a class, is of the class that most are given."""
         members = self._members(place)
-        rest, within = np.setdiff1d(members, images), np.isin(images, members)
-        if not len(rest) or not within.any():
+        rest, within = np.setdiff1d(members, images), np.intersect1d(images, members)
+        if not len(rest) or not len(within):
             return None
-        first = int(rest[self.cosines[rest, place].numpy().argmax()])
-        second = int(images[within][cosines[within].argmax()])
-        chance = max(1 - self._beyond(len(members)), TWO_OF_ONE_SIZE)
-        gain = chance * min(int(within.sum()), len(rest))
-        return self._two(place, (first, second), gain, tuple(images.tolist()))
+        odds = TWO_ODDS * self._beyond(len(members)) * worth**2
+        gain = odds / (1 + odds) * min(len(within), len(rest))
+        return self._two(place, (self._typical(rest), self._typical(within)), gain, tuple(images.tolist()))
+
+    def _typical(self, images: np.ndarray) -> int:
+        """The image that is most like all of these."""
+        points = self.points[images]
+        return int(images[(points @ points.sum(0)).argmax()])
 
     def _two(self, place: int, images: tuple[int, int], gain: float, group: tuple[int, ...] = ()) -> Question:
         text = f"Are these two of {self._label(place)} the same kind?"

@@ -64,11 +64,11 @@ class ClassRegistry:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The pool, chunk by chunk, and what was said of images."""
-        return {**self.pool.arrays(), **(self.statements.arrays() if self.statements.ever else {})}
+        return {**self.pool.arrays(), **self.statements.arrays()}
 
     def new_arrays(self) -> dict[str, np.ndarray]:
         """Those of the arrays that a correction may have made or changed."""
-        return {**self.pool.new_arrays(), **(self.statements.arrays() if self.statements.ever else {})}
+        return {**self.pool.new_arrays(), **self.statements.new_arrays()}
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClassRegistry:
@@ -170,11 +170,16 @@ class ClassRegistry:
                 f"{other.id}; write #{number.id} or name:{shown(which)}"
             )
         (entry,) = matches
+        if entry.ignored:
+            raise InputError(
+                f"{self.called(entry)} is no class: a person said that its {self.learned_from(entry)} images are to be "
+                "left alone; take that back to have them looked at again"
+            )
         if self.root(entry).dropped:
-            raise InputError(f"{self._called(entry)} was dropped; only going back to an earlier version brings it back")
+            raise InputError(f"{self.called(entry)} was dropped; only going back to an earlier version brings it back")
         if entry.merged_into is not None:
             into = self.entries[entry.merged_into]
-            raise InputError(f"{self._called(entry)} was merged into {self._called(into)}; split that to have it back")
+            raise InputError(f"{self.called(entry)} was merged into {self.called(into)}; split that to have it back")
         return entry
 
     def _matches(self, wanted: Reference) -> list[ClassEntry]:
@@ -199,7 +204,8 @@ class ClassRegistry:
         some = [f"{entry.id} ({shown(self.label(entry))})" for entry in self]
         return f"there are {', '.join(some[:5])}{', …' if len(some) > 5 else ''}"
 
-    def _called(self, entry: ClassEntry) -> str:
+    def called(self, entry: ClassEntry) -> str:
+        """The class's label as it can be printed."""
         return shown(self.label(entry))
 
     def typed(self, word: str) -> Name:
@@ -242,7 +248,7 @@ class ClassRegistry:
         for one, two in combinations([into, *rest], 2):
             if self.held_apart(one, two):
                 raise InputError(
-                    f"{self._called(one)} and {self._called(two)} are held apart: a person said that they are not the "
+                    f"{self.called(one)} and {self.called(two)} are held apart: a person said that they are not the "
                     "same; go back before that to merge them"
                 )
         number = 1 + max((entry.merge for entry in self.entries if entry.merge is not None), default=-1)
@@ -255,14 +261,21 @@ class ClassRegistry:
         """Say that two classes are not the same: they are never merged."""
         first, second = self.find(one), self.find(two)
         if first.id == second.id:
-            raise InputError(f"{self._called(first)} cannot be held apart from itself; split it")
+            raise InputError(f"{self.called(first)} cannot be held apart from itself; split it")
         self.apart.add((min(first.id, second.id), max(first.id, second.id)))
 
     def held_apart(self, one: ClassEntry, two: ClassEntry) -> bool:
         """Whether a person said that the classes, or any that were merged into them, are not the same."""
-        ids = {self.root(one).id, self.root(two).id}
-        pairs = ({self.root(self.entries[number]).id for number in pair} for pair in self.apart)
-        return len(ids) == 2 and ids in pairs
+        return self.root(two).id in self.held_apart_from(one)
+
+    def held_apart_from(self, entry: ClassEntry) -> set[int]:
+        """The ids of the classes that a person said are not the same as this one."""
+        own, found = self.root(entry).id, set()
+        for pair in self.apart:
+            ids = {self.root(self.entries[number]).id for number in pair}
+            if len(ids) == 2 and own in ids:
+                found |= ids - {own}
+        return found
 
     def split(self, which: int | str) -> tuple[ClassEntry, ...]:
         """Take a class apart: undo the last merge into it, or else make two of it; the class itself comes first.
@@ -300,9 +313,13 @@ class ClassRegistry:
         one, two = self.pool.children[entry.rows[0]].tolist()
         if one < 0:
             raise InputError(
-                f"{self._called(entry)} cannot be split: its {self.learned_from(entry)} images were too few, or too "
-                "deep in an earlier split, to find two halves in; go back before they were discovered and ask for more "
-                "classes"
+                f"{self.called(entry)} cannot be split: its {self.learned_from(entry)} images were too few, or too "
+                "deep in an earlier split, to find two halves in; "
+                + (
+                    "move some of them to another class, or split it by examples of its parts"
+                    if entry.taught
+                    else "go back before they were discovered and ask for more classes"
+                )
             )
         return (one,), (two,)
 
@@ -310,7 +327,7 @@ class ClassRegistry:
         """Give nothing to a class and what was merged into it any more, and discover nothing that looks like it."""
         entry = self.find(which)
         if len(self) == 1:
-            raise InputError(f"{self._called(entry)} is the last class; a model needs at least one")
+            raise InputError(f"{self.called(entry)} is the last class; a model needs at least one")
         self.counts = self.counts and self.counts.without(entry.id)
         return self._change(entry, dropped=True)
 
@@ -323,7 +340,7 @@ class ClassRegistry:
                     continue
                 if root.id != other.id:
                     raise InputError(
-                        f"'{shown(name)}' is class {other.id}, which is part of {self._called(root)} "
+                        f"'{shown(name)}' is class {other.id}, which is part of {self.called(root)} "
                         f"(class {root.id}); split that first, or take another name"
                     )
                 raise InputError(f"'{shown(name)}' is class {other.id} already; merge the two, or take another name")

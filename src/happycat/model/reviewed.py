@@ -11,9 +11,9 @@ from torch import Tensor
 
 from happycat.base.errors import InputError
 from happycat.methods.calm.prediction import Decision
+from happycat.model.chosen import Chosen
 from happycat.model.classes import decide
 from happycat.model.estimator import Happycat
-from happycat.model.membership import Chosen
 from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review
 from happycat.model.statements import as_bytes

@@ -46,6 +46,17 @@ def split_trees(
     return _Competition(rule, points, first).counted(trees)
 
 
+def tree_of_images(points: Tensor, leaf: SplitTree) -> SplitTree:
+    """The tree of a class that a person made of images at `points` (n, d), and `leaf` is without a split.
+
+    They are its images because she said so: a half has those that are nearer to it, whatever the rule gives them.
+    """
+    tree = _Tree(points, points)
+    tree.add(torch.from_numpy(leaf.vectors[0]), float(leaf.thresholds[0]), len(points), float(points.sum(0).norm()))
+    tree.grow(0, torch.arange(len(points)), LEVELS)
+    return tree.packed(np.array(tree.sizes))
+
+
 @dataclass
 class _Tree:
     """Directions with their rejection thresholds; a node has two children or none (−1), the larger half first."""
@@ -87,6 +98,12 @@ class _Tree:
         self.children[node] = halves[0][0], halves[1][0]
         for child, some in halves:
             self.grow(child, some, levels - 1)
+
+    def packed(self, counts: np.ndarray) -> SplitTree:
+        """The tree whose nodes are given so many images."""
+        vectors, thresholds = torch.stack(self.vectors).numpy(), np.array(self.thresholds, np.float32)
+        children, sizes, lengths = np.array(self.children, np.int64), np.array(self.sizes), np.array(self.lengths)
+        return SplitTree(vectors, counts, thresholds, children, sizes, lengths)
 
     def splits(self, node: int = 0, beside: tuple[int, ...] = ()) -> Iterator[list[int]]:
         """The two children of each split, then what the rest of the class was split into before."""
@@ -171,5 +188,4 @@ class _Competition:
             rejected = torch.where(best > cosine, best < thresholds[nodes][place], rejects)
             won = (self._score(best) > score) & ~rejected
             counts[nodes[:2]] = place[won].bincount(minlength=len(nodes))[:2]
-        children, sizes, lengths = np.array(tree.children, np.int64), np.array(tree.sizes), np.array(tree.lengths)
-        return SplitTree(vectors.numpy(), counts, thresholds.numpy(), children, sizes, lengths)
+        return tree.packed(counts)

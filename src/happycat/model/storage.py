@@ -45,7 +45,11 @@ def read_model(path: str | Path) -> tuple[ModelFile, State, dict[str, Any]]:
     try:
         state = read_state(found)
         return found, state, {**backbone_params(found.base), "random_state": state.random_state}
-    except (KeyError, ValueError, RuntimeError) as error:
+    except KeyError as error:
+        raise StorageError(
+            f"{path} has no {error}, which this version of happycat needs: another one made it; fit the model again"
+        ) from error
+    except (ValueError, RuntimeError) as error:
         raise StorageError(f"{path} holds something that is not a happycat model ({error!r})") from error
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from happycat.model.counts import in_words
 from happycat.model.estimator import Happycat
-from happycat.model.membership import in_words
 from happycat.model.quality import separation
 from happycat.model.registry import ClassEntry
 from happycat.model.results import Assignment
