@@ -22,5 +22,11 @@ class Visit:
     def do(self, verb, **values):
         return self.post(f"api/do/{verb}", {"tag": self.state()["tag"], **values})
 
+    def done(self, verb, **values):
+        """The state after an action that must be done."""
+        answer = self.do(verb, **values)
+        assert answer.status_code == 200, answer.text
+        return self.state()
+
     def state(self):
         return self.get("api/state").json()

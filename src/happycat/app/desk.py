@@ -1,10 +1,11 @@
-"""An open model for the tabs of a browser: one action at a time, each answered with the state after it."""
+"""An open model for the tabs of a browser: one action at a time, each answered with what it changed."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
 
+from happycat.app.difference import difference
 from happycat.app.discovery import DiscoveryJob
 from happycat.app.state import images_of, review_id, state_of, version_tag
 from happycat.app.summaries import Summaries
@@ -64,16 +65,17 @@ class Desk:
             return images_of(self.review)
 
     def act(self, verb: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Do what a person says; it is a version on disk when this returns the state."""
+        """Do what a person says; it is a version on disk when this returns what changed of the state."""
         if verb not in VERBS and verb != "answer":
             raise InputError(f"there is no action {verb!r}")
         with self._lock:
             self._check_current(values.get("tag"))
+            before = self._fresh()
             if verb == "answer":
                 self._answer(values)
             else:
                 VERBS[verb](self.editor, values)
-            return self._fresh()
+            return difference(before, self._fresh())
 
     def _check_current(self, tag: Any) -> None:
         if self.job.running:

@@ -12,9 +12,10 @@ import torch
 from happycat.base.errors import HappycatError, InputError
 from happycat.model import answers, corrections, membership
 from happycat.model import file as model_file
-from happycat.model.classes import assignments, decide
+from happycat.model.classes import assignments
 from happycat.model.constraints import barred_classes, constrained_probabilities
 from happycat.model.corrections import Correction
+from happycat.model.decisions import Decisions
 from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.membership import called, in_words
@@ -39,6 +40,7 @@ class Editor:
         self._folder: str | None = None
         self.review: Review | None = None
         self._interview: Interview | None = None
+        self._decisions: Decisions | None = None
         self.refresh()
 
     # What is there
@@ -76,8 +78,14 @@ class Editor:
     def assigned(self) -> list[Assignment]:
         """Where each image of the last discovery belongs now."""
         review = self._images()
-        decision = decide(self.registry, self.cat.calm_.softmax_temperature, self._points(), review.digests)
+        decision = self._decided().of(self.registry, self.cat.calm_.softmax_temperature)
         return assignments(self.registry, review.keys, decision, review.digests)
+
+    def _decided(self) -> Decisions:
+        review = self._images()
+        if self._decisions is None or self._decisions.review is not review:
+            self._decisions = Decisions(review)
+        return self._decisions
 
     def summaries(self) -> list[ClassSummary]:
         """Each class, those that were just discovered first."""
@@ -234,6 +242,8 @@ class Editor:
         number = None if images is None else len(images)
         done = corrections.correct_images(self.path, what, change, True, number, self.review)
         self.refresh()
+        if done.decision is not None and self.review is not None:
+            self._decided().take(done.registry, self.cat.calm_.softmax_temperature, done.decision)
         return done.result
 
     def _images(self) -> Review:
