@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from torch.nn.functional import normalize
 
 from happycat.app.desk import Desk
-from happycat.app.discovering import Discoveries
+from happycat.app.discovering import Discoveries, Work
 from happycat.app.routes import make_app
 from happycat.backbone.tail import Vectors
 from happycat.methods.calm.method import Calm, CalmConfig
@@ -83,7 +83,7 @@ class Tab:
 
     def __init__(self, model: Path):
         self.desk = Desk(Editor(model))
-        discoveries = Discoveries(self.desk, lambda *_: None)
+        discoveries = Discoveries(self.desk, Work(*[lambda *_: None] * 3))
         self.client = TestClient(make_app(self.desk, discoveries, TOKEN, 8123), base_url=f"http://{HOST}")
         self.tag = self.get("api/state").json()["tag"]
 

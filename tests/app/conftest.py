@@ -16,7 +16,7 @@ from happycat.app.routes import make_app
 from happycat.model.editor import Editor
 from tests.app.people import Person, Running
 from tests.app.shop import make_shop
-from tests.app.visits import HOST, TOKEN, Visit
+from tests.app.visits import HOST, TOKEN, Visit, no_work
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def still(first_shop):
 def visited(model: Path) -> Iterator[Visit]:
     editor = Editor(model)
     desk = Desk(editor)
-    discoveries = Discoveries(desk, lambda inbox, number, progress: None)
+    discoveries = Discoveries(desk, no_work())
     app = make_app(desk, discoveries, TOKEN, 8123)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as client:
         yield Visit(client, editor, desk, discoveries)

@@ -12,6 +12,7 @@ from happycat.app.discovering import Discoveries
 from happycat.app.routes import make_app
 from happycat.app.serving import Server, listening
 from happycat.model.editor import Editor
+from tests.app.visits import no_work
 
 TOKEN = "token"
 
@@ -22,7 +23,7 @@ class Running:
     def __init__(self, model):
         self.editor = Editor(model)
         self.desk = Desk(self.editor)
-        self.discoveries = Discoveries(self.desk, lambda inbox, number, progress: None)
+        self.discoveries = Discoveries(self.desk, no_work())
         self.socket = listening(0)
         port = self.socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/{TOKEN}/"

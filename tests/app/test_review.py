@@ -85,7 +85,7 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
             advance(1)
         discover(person.app.editor.path, inbox, [0, 22, 23], number)
 
-    person.app.discoveries._discover = work
+    person.app.discoveries.work.discover = work
     inbox = person.app.editor.path.parent / "more"
     inbox.mkdir()
     person.open("#discover")
@@ -113,7 +113,7 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
 
 def test_dropped_files_become_an_inbox(person, tmp_path):
     got = []
-    person.app.discoveries._discover = lambda inbox, number, progress: got.append(inbox)
+    person.app.discoveries.work.discover = lambda inbox, number, progress: got.append(inbox)
     (tmp_path / "text.png").write_text("no image")
     pictures = sorted((tmp_path / "inbox").glob("*.png"))[:3]
     person.open("#discover")

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from happycat.app.discovering import Work
+
 TOKEN, HOST = "s3cret", "127.0.0.1:8123"
 ORIGIN = {"origin": f"http://{HOST}", "sec-fetch-site": "same-origin"}
+
+
+def no_work():
+    """Work that does nothing, until a test gives it something to do."""
+    return Work(discover=lambda *_: None, propose=lambda *_: None, teach=lambda *_: None)
 
 
 class Visit:

@@ -75,6 +75,7 @@ def _review(review: Review | None) -> dict[str, Any] | None:
         "stage": review.stage,
         "found": review.found,
         "estimated": review.count is not None,
+        "estimate": None if review.count is None else review.count["number"],
         "skipped": [list(one) for one in review.skipped],
         "duplicates": review.duplicates,
     }

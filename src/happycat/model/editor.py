@@ -23,8 +23,9 @@ from happycat.model.naming import Name
 from happycat.model.questions import Interview, Question
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Assignment
-from happycat.model.review import Review, last_discovery, last_review
+from happycat.model.review import Review, last_discovery, last_review, review_folder
 from happycat.model.summary import class_summaries
+from happycat.model.twins import twins
 from happycat.report.classes import ClassSummary
 
 Result = TypeVar("Result")
@@ -37,8 +38,9 @@ class Editor:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._tag: model_file.VersionTag | None = None
-        self._folder: str | None = None
+        self._checksum: str | None = None  # of the review
         self.review: Review | None = None
+        self.folder: Path | None = None  # of the review
         self._interview: Interview | None = None
         self._decisions: Decisions | None = None
         self.refresh()
@@ -63,8 +65,9 @@ class Editor:
         self.cat, self._tag = Happycat.load(self.path), tag
         discovery = last_discovery(model_file.history(self.path))
         checksum = discovery["review"] if discovery else None
-        if checksum != self._folder or self.review is None:
-            self._folder = checksum
+        if checksum != self._checksum or self.review is None:
+            self._checksum = checksum
+            self.folder = review_folder(self.path, discovery) if discovery else None
             try:
                 self.review = last_review(self.path) if discovery else None
             except HappycatError:  # the folder is the person's, and may be gone
@@ -207,6 +210,10 @@ class Editor:
         if self._interview is None or self._interview.review is not review:
             self._interview = Interview(review)
         return self._interview.ask(self.cat, most)
+
+    def twins(self) -> dict[int, int]:
+        """The new classes that are more likely than not another new one found twice, and which that is."""
+        return twins(self.cat, self._images())
 
     def answer(self, question: Question, yes: bool) -> None:
         """Answer a question."""

@@ -131,9 +131,7 @@ class Classes:
         cosines = self.cosines[place].copy()
         cosines[place] = -np.inf
         best = [i for i in np.argsort(-cosines, kind="stable")[:NEAREST].tolist() if cosines[i] > -np.inf]
-        return tuple(
-            (self.entries[i].id, str(self.registry.label(self.entries[i])), float(cosines[i])) for i in best
-        )
+        return tuple((self.entries[i].id, str(self.registry.label(self.entries[i])), float(cosines[i])) for i in best)
 
     @cached_property
     def cosines(self) -> np.ndarray:
