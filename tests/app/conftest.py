@@ -74,12 +74,24 @@ def browser(tmp_path_factory):
     browser.quit()
 
 
+@pytest.fixture(scope="module")
+def running(browser, first_shop, tmp_path_factory):
+    """The app of a copy of the model, served to all tests of a module."""
+    folder = tmp_path_factory.mktemp("running")
+    shutil.copytree(first_shop.parent, folder, dirs_exist_ok=True)
+    app = Running(folder / "shop.cat")
+    yield app
+    browser.get("about:blank")
+    app.stop()
+
+
 @pytest.fixture
-def person(browser, model):
-    app = Running(model)
-    person = Person(browser, app)
+def person(browser, running, first_shop):
+    """A person at the app, which is as it was at first."""
+    running.begin_again(first_shop)
+    person = Person(browser, running)
     person.open()
     yield person
-    person.browser.get("about:blank")
-    app.stop()
+    person.run("sessionStorage.clear()")
+    running.desk.job.cancel(10)
     assert [entry for entry in browser.get_log("browser") if "status of 40" not in entry["message"]] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 import time
 
@@ -34,6 +36,15 @@ class Running:
         self.thread.start()
         assert ready.wait(10)
 
+    def begin_again(self, first):
+        """Put the model back as it was at first, and take away what a test has made beside it."""
+        model = self.editor.path
+        for path in set(model.parent.iterdir()) - {model, model.parent / "inbox", model.parent / "shop-2"}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copyfile(first, model.with_name("first"))
+        os.replace(model.with_name("first"), model)
+        self.discoveries.work = no_work()
+
     def stop(self):
         self.server.force_exit = self.server.should_exit = True
         self.thread.join(10)
@@ -44,6 +55,8 @@ class Running:
 class Person:
     """A person at the app."""
 
+    visits = 0
+
     def __init__(self, browser, app):
         from selenium.webdriver import ActionChains
 
@@ -51,10 +64,14 @@ class Person:
         self.hand = ActionChains(browser, duration=20)
 
     def open(self, view=""):
-        self.browser.get("about:blank")
-        self.browser.get(self.app.address + view)
+        Person.visits += 1  # another address, so that the page is loaded anew
+        self.browser.get(f"{self.app.address}?{Person.visits}{view}")
         self.until(lambda: self.run("document.body.classList.contains('ready')"))
         self.run("document.documentElement.style.scrollBehavior = 'auto'")
+
+    def look_again(self):
+        """Come back to the tab: it asks at once what is new."""
+        self.run("document.dispatchEvent(new Event('visibilitychange'))")
 
     def run(self, script, *arguments):
         return self.browser.execute_script(f"return {script}", *arguments)

@@ -147,7 +147,8 @@ def renumber(model: Path, number: int, progress: Progress = SILENT) -> int:
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     progress.step("drawing the page")
-    written = write_results(cat, review, rows, summary, model, folder, f"discover again with {number} new classes")
+    what = f"discover again with {number} new {'class' if number == 1 else 'classes'}"
+    written = write_results(cat, review, rows, summary, model, folder, what)
     progress.close()
     return written
 

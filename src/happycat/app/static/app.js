@@ -158,8 +158,10 @@ function show() {
   const { section, which, tab } = route();
   for (const view of findAll(".view")) view.hidden = view.id !== `view-${section}`;
   for (const link of findAll("nav a")) {
-    if (link.hash === `#${tab}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.hash === `#${tab}`) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    } else link.removeAttribute("aria-current");
   }
   galleries.tip.hide();
   if (which !== undefined) views.images.show(which);

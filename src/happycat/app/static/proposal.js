@@ -41,7 +41,7 @@ export function makeProposal(app) {
 
   function card(one) {
     const title = make("h3", {}, album.glyph(one.id), make("bdi", {}, one.label));
-    const words = make("p", { class: "quiet" }, `${counted(one.images, "image")} · proposed`);
+    const words = make("p", { class: "quiet" }, make("b", {}, "Proposed"), ` · ${counted(one.images, "image")}`);
     const { confidence } = store.state.words;
     const facts = [make("dl", {}, meter("Confidence", one.confidence, confidence)), ...nearest(one, album, galleries.picture)];
     const pictures = [make("h4", {}, "Most typical"), gallery(one.typical, `Most typical images of ${one.label}`)];
