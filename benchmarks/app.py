@@ -4,7 +4,7 @@
 
 A model of random directions whose last discovery has so many images, as vectors; with `--pictures` each is a small
 file, too. Requests are made to the server as the page makes them, in this process, `--repeats` times; medians are
-printed, with the bytes of the answer.
+printed: the time, that of the processor (which counts beside other processes), and the bytes of the answer.
 """
 
 from __future__ import annotations
@@ -100,14 +100,15 @@ class Tab:
 
 
 def measure(name: str, request: Callable[[int], object], repeats: int) -> None:
-    """Print the median time of a request and the size of its answer."""
-    times, answer = [], None
+    """Print the median time of a request, the processor's time in it, and the size of its answer."""
+    times, work, answer = [], [], None
     for number in range(repeats):
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         answer = request(number)
         times.append(time.perf_counter() - start)
+        work.append(time.process_time() - busy)
     size = len(answer.content) / 1000
-    print(f"{name:24}{1000 * median(times):9.0f} ms{size:10.0f} kB", flush=True)
+    print(f"{name:24}{1000 * median(times):7.0f} ms{1000 * median(work):7.0f} ms of CPU{size:9.1f} kB", flush=True)
 
 
 def main() -> None:

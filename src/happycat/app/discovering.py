@@ -93,10 +93,11 @@ class Discoveries:
 
     def _taught(self, lesson: Lesson, copies: Path | None) -> dict[str, Any]:
         def teach(progress: Watched) -> str | None:
-            said = self.work.teach(lesson, progress.ask, progress)
-            if copies is not None:  # the model keeps no image, and the person has them
-                shutil.rmtree(copies, ignore_errors=True)
-            return said
+            try:
+                return self.work.teach(lesson, progress.ask, progress)
+            finally:
+                if copies is not None:  # the model keeps no image, and the person has them
+                    shutil.rmtree(copies, ignore_errors=True)
 
         self.desk.job.start(teach, "lesson")
         return {"discovery": self.desk.job.progress()}

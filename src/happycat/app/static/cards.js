@@ -6,6 +6,8 @@ import { confirmed } from "./dialogs.js";
 import { find, findAll, make, percent, thousands } from "./dom.js";
 import { followDraft, keepDraft } from "./drafts.js";
 
+const IDLE = 600; // milliseconds after a change until more is computed
+
 export function makeCards(app) {
   const { store } = app;
   const cards = new Map(); // class → {element, content}
@@ -204,6 +206,8 @@ export function makeCards(app) {
     const { tag } = store.state;
     if (asking === tag) return;
     asking = tag;
+    await new Promise((resolve) => setTimeout(resolve, IDLE)); // an action that follows is not to wait for this
+    if (store.state.tag !== tag) return;
     const found = await get("api/twins").catch(() => ({}));
     if (store.state.tag !== tag) return;
     const other = JSON.stringify(found) !== JSON.stringify(twins);
