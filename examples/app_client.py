@@ -31,7 +31,7 @@ class App:
             return json.load(answer)
 
     def do(self, verb: str, **values: Any) -> Any:
-        """Correct the model; the state after it is returned. It is a version on disk by then."""
+        """Correct the model; what changed of the state is returned. It is a version on disk by then."""
         body = json.dumps({"tag": self.get("state")["tag"], **values}).encode()
         headers = {"Content-Type": "application/json", "Origin": self.origin}
         try:

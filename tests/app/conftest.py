@@ -16,7 +16,7 @@ from happycat.app.routes import make_app
 from happycat.model.editor import Editor
 from tests.app.people import Person, Running
 from tests.app.shop import make_shop
-from tests.app.visits import HOST, TOKEN, Visit
+from tests.app.visits import HOST, TOKEN, Visit, no_work
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def still(first_shop):
 def visited(model: Path) -> Iterator[Visit]:
     editor = Editor(model)
     desk = Desk(editor)
-    discoveries = Discoveries(desk, lambda inbox, number, progress: None)
+    discoveries = Discoveries(desk, no_work())
     app = make_app(desk, discoveries, TOKEN, 8123)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as client:
         yield Visit(client, editor, desk, discoveries)
@@ -74,12 +74,24 @@ def browser(tmp_path_factory):
     browser.quit()
 
 
+@pytest.fixture(scope="module")
+def running(browser, first_shop, tmp_path_factory):
+    """The app of a copy of the model, served to all tests of a module."""
+    folder = tmp_path_factory.mktemp("running")
+    shutil.copytree(first_shop.parent, folder, dirs_exist_ok=True)
+    app = Running(folder / "shop.cat")
+    yield app
+    browser.get("about:blank")
+    app.stop()
+
+
 @pytest.fixture
-def person(browser, model):
-    app = Running(model)
-    person = Person(browser, app)
+def person(browser, running, first_shop):
+    """A person at the app, which is as it was at first."""
+    running.begin_again(first_shop)
+    person = Person(browser, running)
     person.open()
     yield person
-    person.browser.get("about:blank")
-    app.stop()
+    person.run("sessionStorage.clear()")
+    running.desk.job.cancel(10)
     assert [entry for entry in browser.get_log("browser") if "status of 40" not in entry["message"]] == []

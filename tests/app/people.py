@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 import time
 
@@ -12,6 +14,7 @@ from happycat.app.discovering import Discoveries
 from happycat.app.routes import make_app
 from happycat.app.serving import Server, listening
 from happycat.model.editor import Editor
+from tests.app.visits import no_work
 
 TOKEN = "token"
 
@@ -22,7 +25,7 @@ class Running:
     def __init__(self, model):
         self.editor = Editor(model)
         self.desk = Desk(self.editor)
-        self.discoveries = Discoveries(self.desk, lambda inbox, number, progress: None)
+        self.discoveries = Discoveries(self.desk, no_work())
         self.socket = listening(0)
         port = self.socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/{TOKEN}/"
@@ -32,6 +35,15 @@ class Running:
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
         self.thread.start()
         assert ready.wait(10)
+
+    def begin_again(self, first):
+        """Put the model back as it was at first, and take away what a test has made beside it."""
+        model = self.editor.path
+        for path in set(model.parent.iterdir()) - {model, model.parent / "inbox", model.parent / "shop-2"}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copyfile(first, model.with_name("first"))
+        os.replace(model.with_name("first"), model)
+        self.discoveries.work = no_work()
 
     def stop(self):
         self.server.force_exit = self.server.should_exit = True
@@ -43,6 +55,8 @@ class Running:
 class Person:
     """A person at the app."""
 
+    visits = 0
+
     def __init__(self, browser, app):
         from selenium.webdriver import ActionChains
 
@@ -50,10 +64,14 @@ class Person:
         self.hand = ActionChains(browser, duration=20)
 
     def open(self, view=""):
-        self.browser.get("about:blank")
-        self.browser.get(self.app.address + view)
+        Person.visits += 1  # another address, so that the page is loaded anew
+        self.browser.get(f"{self.app.address}?{Person.visits}{view}")
         self.until(lambda: self.run("document.body.classList.contains('ready')"))
         self.run("document.documentElement.style.scrollBehavior = 'auto'")
+
+    def look_again(self):
+        """Come back to the tab: it asks at once what is new."""
+        self.run("document.dispatchEvent(new Event('visibilitychange'))")
 
     def run(self, script, *arguments):
         return self.browser.execute_script(f"return {script}", *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,8 +38,8 @@ def make_shop(folder: Path) -> Path:
     return model
 
 
-def discover(model: Path, inbox: Path, classes: Sequence[int], number: int | str = 2) -> None:
-    """Discover the images of some classes, which are drawn into the inbox; the next version of the model."""
+def discover(model: Path, inbox: Path, classes: Sequence[int], number: int | str = 2, propose: bool = False) -> Path:
+    """Discover the images of some classes, which are drawn into the inbox; the next version, or a proposal."""
     cat = Happycat.load(model)
     vectors, labels = clouds(classes, EACH, noise=0.07, seed=len(classes))
     found = cat.discover(vectors, number)
@@ -47,5 +48,8 @@ def discover(model: Path, inbox: Path, classes: Sequence[int], number: int | str
     review = replace(review, count={**count, "measure": "probability"}, skipped=(("broken.jpg", "not an image"),))
     results = model.with_name(f"{model.stem}-{cat.stage_ + 1}")
     results.mkdir()
-    more = {"results": str(results), "review": review.write(results), "images": len(labels)}
-    cat.save(model, f"discover {inbox}", more)
+    summary = {"new": found.new, "images": len(labels)}
+    more = {"found": summary, "results": str(results), "review": review.write(results), "images": len(labels)}
+    target = shutil.copyfile(model, results / "proposal.cat") if propose else model
+    cat.save(target, f"discover {inbox}", more)
+    return results

@@ -144,6 +144,7 @@ def test_two_tabs_agree(person):
     person.version(3)
     second = person.browser.current_window_handle
     person.browser.switch_to.window(first)
+    person.look_again()
     person.until(lambda: person.one(f"{person.card(6)} h3").text == "fox")
     person.browser.switch_to.window(second)
     person.browser.close()
@@ -177,7 +178,7 @@ def test_no_view_is_wider_than_the_window(person):
     for width in (1280, 390):
         metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
         person.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        for view in ("classes", "review", "map", "unsure", "discover", "history", "class-6"):
+        for view in ("classes", "review", "map", "unsure", "discover", "teach", "history", "class-6"):
             person.run(f"location.hash = '#{view}'")
             person.until(lambda: person.shown(".view"))
             assert person.run("document.documentElement.scrollWidth") <= width, view

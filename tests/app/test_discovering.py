@@ -32,7 +32,7 @@ def test_a_discovery_has_progress_and_can_be_cancelled(visit, tmp_path):
             advance(1)
             go.wait(0.005)
 
-    visit.discoveries._discover = discover
+    visit.discoveries.work.discover = discover
     assert visit.post("api/discover", {"path": str(tmp_path / "inbox"), "new": 3}).status_code == 200
     until(lambda: visit.get("api/pulse").json()["discovery"]["done"] > 3)
     progress = visit.get("api/pulse").json()["discovery"]
@@ -53,7 +53,7 @@ def test_a_discovery_that_fails_says_why(visit, tmp_path, error, message):
     def discover(inbox, number, progress):
         raise error
 
-    visit.discoveries._discover = discover
+    visit.discoveries.work.discover = discover
     visit.post("api/discover", {"path": str(tmp_path)})
     until(lambda: visit.get("api/pulse").json()["discovery"]["state"] == "failed")
     assert visit.get("api/pulse").json()["discovery"]["error"].startswith(message)

@@ -85,7 +85,7 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
             advance(1)
         discover(person.app.editor.path, inbox, [0, 22, 23], number)
 
-    person.app.discoveries._discover = work
+    person.app.discoveries.work.discover = work
     inbox = person.app.editor.path.parent / "more"
     inbox.mkdir()
     person.open("#discover")
@@ -100,9 +100,9 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
     person.until(lambda: "the model is as it was" in person.text("#toasts"))
     assert person.app.editor.version == 2
 
-    person.open("#discover")
-    person.one("#inbox").send_keys(str(inbox))
-    person.one("#number").send_keys("2")
+    for field, value in (("#inbox", str(inbox)), ("#number", "2")):
+        person.one(field).clear()
+        person.one(field).send_keys(value)
     person.click("#discover-form .main")
     person.until(lambda: person.shown("#job"))
     go.set()
@@ -112,12 +112,13 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
 
 
 def test_dropped_files_become_an_inbox(person, tmp_path):
+    folder = person.app.editor.path.parent
     got = []
-    person.app.discoveries._discover = lambda inbox, number, progress: got.append(inbox)
+    person.app.discoveries.work.discover = lambda inbox, number, progress: got.append(inbox)
     (tmp_path / "text.png").write_text("no image")
-    pictures = sorted((tmp_path / "inbox").glob("*.png"))[:3]
+    pictures = sorted((folder / "inbox").glob("*.png"))[:3]
     person.open("#discover")
     person.one("#files").send_keys("\n".join(map(str, (*pictures, tmp_path / "text.png"))))
-    person.until(lambda: got == [tmp_path / "shop-inbox-1"])
+    person.until(lambda: got == [folder / "shop-inbox-1"])
     assert sorted(path.name for path in got[0].iterdir()) == [path.name for path in pictures]
     assert "text.png: not an image" in person.one("#uploaded").text

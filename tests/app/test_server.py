@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from io import BytesIO
 
 import pytest
@@ -71,7 +72,20 @@ def test_localhost_is_this_computer(still):
         {},
     ],
 )
-@pytest.mark.parametrize("path", ["api/do/undo", "api/discover", "api/cancel", "api/inbox", "api/inbox/file"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "api/do/undo",
+        "api/discover",
+        "api/cancel",
+        "api/inbox",
+        "api/inbox/file",
+        "api/teach",
+        "api/renumber",
+        "api/answer",
+        "api/proposal/accept",
+    ],
+)
 def test_another_origin_changes_nothing(still, headers, path):
     before = sorted(still.editor.path.parent.iterdir())
     answer = still.client.post(f"/{TOKEN}/{path}", content="{}", headers=headers)
@@ -81,7 +95,15 @@ def test_another_origin_changes_nothing(still, headers, path):
 
 
 def test_changes_are_not_made_by_get(still):
-    for path in ("api/do/undo", "api/discover", "api/cancel", "api/inbox"):
+    for path in (
+        "api/do/undo",
+        "api/discover",
+        "api/cancel",
+        "api/inbox",
+        "api/teach",
+        "api/renumber",
+        "api/proposal/accept",
+    ):
         assert still.get(path).status_code == 405
 
 
@@ -129,15 +151,48 @@ def test_pictures(still):
     assert Image.open(BytesIO(whole.content)).size == (48, 48)
 
 
-def test_thumbnails_are_made_once_and_the_oldest_go(monkeypatch):
-    made = []
-    monkeypatch.setattr("happycat.app.pictures.thumbnail", lambda path: made.append(path) or b"x" * 10)
+@pytest.fixture
+def made(monkeypatch):
+    """The names of the files that thumbnails were made of."""
+    names = []
+    content = b"x" * 8 + b"\xff\xd9"
+    monkeypatch.setattr("happycat.app.pictures.thumbnail", lambda path: names.append(path.name) or content)
+    return names
+
+
+def test_thumbnails_are_made_once_and_the_oldest_go(made, tmp_path):
     thumbnails = Thumbnails(memory=25)
     for name in "abbaca":
-        thumbnails.of(name)
+        thumbnails.of(tmp_path / name)
     assert made == ["a", "b", "c"]
-    thumbnails.of("b")
+    thumbnails.of(tmp_path / "b")
     assert made == ["a", "b", "c", "b"]
+
+
+def test_thumbnails_are_kept_in_the_folder_of_the_discovery(made, tmp_path):
+    folder, image = tmp_path / "shop-2", tmp_path / "a.png"
+    folder.mkdir()
+    image.write_bytes(b"1")
+    for _ in range(2):
+        assert Thumbnails().of(image, folder).endswith(b"\xff\xd9")  # as after another start
+    assert made == ["a.png"]
+    image.write_bytes(b"22")  # another file takes its place
+    Thumbnails().of(image, folder)
+    (stored,) = (folder / "thumbnails").glob("*/*")
+    assert made == ["a.png"] * 2
+    stored.write_bytes(b"half")  # what is not whole is not shown
+    Thumbnails().of(image, folder)
+    assert made == ["a.png"] * 3
+    shutil.rmtree(folder)
+    Thumbnails().of(image, folder)
+    assert not folder.exists()  # the person deleted it
+
+
+def test_stored_thumbnails_are_bounded(made, tmp_path):
+    for name in "abc":
+        (tmp_path / name).touch()
+        Thumbnails(disk=25).of(tmp_path / name, tmp_path)
+    assert len(list((tmp_path / "thumbnails").glob("*/*"))) == 2
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"null", b"[" * 100_000])
@@ -156,7 +211,7 @@ def test_markup_in_names_is_text(visit):
     name = "</script><img src=x onerror=alert(1)>"
     state = visit.do("name", which=6, name=name)
     assert state.headers["content-type"] == "application/json"
-    assert name in [one["label"] for one in json.loads(state.text)["classes"]]
+    assert name in [one["label"] for one in json.loads(state.text)["changed"]]
 
 
 def test_paths_that_are_no_text(visit):

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from happycat.app.discovering import Work
+
 TOKEN, HOST = "s3cret", "127.0.0.1:8123"
 ORIGIN = {"origin": f"http://{HOST}", "sec-fetch-site": "same-origin"}
+
+
+def no_work():
+    """Work that does nothing, until a test gives it something to do."""
+    return Work(discover=lambda *_: None, propose=lambda *_: None, teach=lambda *_: None)
 
 
 class Visit:
@@ -21,6 +28,12 @@ class Visit:
 
     def do(self, verb, **values):
         return self.post(f"api/do/{verb}", {"tag": self.state()["tag"], **values})
+
+    def done(self, verb, **values):
+        """The state after an action that must be done."""
+        answer = self.do(verb, **values)
+        assert answer.status_code == 200, answer.text
+        return self.state()
 
     def state(self):
         return self.get("api/state").json()

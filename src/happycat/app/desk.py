@@ -1,11 +1,14 @@
-"""An open model for the tabs of a browser: one action at a time, each answered with the state after it."""
+"""An open model for the tabs of a browser: one action at a time, each answered with what it changed."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from happycat.app.discovery import DiscoveryJob
+from happycat.app.difference import difference
+from happycat.app.discovery import Job
 from happycat.app.state import images_of, review_id, state_of, version_tag
 from happycat.app.summaries import Summaries
 from happycat.app.verbs import VERBS
@@ -28,7 +31,7 @@ class Desk:
 
     def __init__(self, editor: Editor):
         self.editor = editor
-        self.job = DiscoveryJob()
+        self.job = Job()
         self.summaries = Summaries()
         self._lock = threading.Lock()
         self._state: dict[str, Any] | None = None
@@ -56,6 +59,19 @@ class Desk:
             self.editor.refresh()
             return {"tag": version_tag(self.editor), "discovery": self.job.progress()}
 
+    def tag(self) -> str:
+        """Which version there is."""
+        with self._lock:
+            self.editor.refresh()
+            return version_tag(self.editor)
+
+    @contextmanager
+    def alone(self, tag: Any = None) -> Iterator[None]:
+        """Nothing else is done meanwhile; with a `tag`, only if the model is at that version."""
+        with self._lock:
+            self._check_current(version_tag(self.editor) if tag is None else tag)
+            yield
+
     def images(self, wanted: str) -> dict[str, Any]:
         """The images of the discovery with that id."""
         with self._lock:
@@ -64,20 +80,21 @@ class Desk:
             return images_of(self.review)
 
     def act(self, verb: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Do what a person says; it is a version on disk when this returns the state."""
+        """Do what a person says; it is a version on disk when this returns what changed of the state."""
         if verb not in VERBS and verb != "answer":
             raise InputError(f"there is no action {verb!r}")
         with self._lock:
             self._check_current(values.get("tag"))
+            before = self._fresh()
             if verb == "answer":
                 self._answer(values)
             else:
                 VERBS[verb](self.editor, values)
-            return self._fresh()
+            return difference(before, self._fresh())
 
     def _check_current(self, tag: Any) -> None:
         if self.job.running:
-            raise InUseError("a discovery is under way; wait until it is done, or cancel it")
+            raise InUseError(f"a {self.job.what} is under way; wait until it is done, or cancel it")
         with model_file.locked(self.editor.path):  # a command that takes minutes is not waited for: who it is, is said
             self.editor.refresh()
         if tag != version_tag(self.editor):
@@ -95,6 +112,10 @@ class Desk:
         """Images that may be of a class, the likeliest first."""
         with self._lock:
             return [int(i) for i in self.editor.ranked(which, RANKED)]
+
+    def twins(self) -> dict[int, int]:
+        """New classes that are perhaps the same; made without the lock, as the questions are."""
+        return self.editor.twins() if self.review else {}
 
     def questions(self) -> list[dict[str, Any]]:
         """Questions to the person, those that would change most first.

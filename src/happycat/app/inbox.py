@@ -32,13 +32,13 @@ def clean_name(name: str) -> str:
 
 
 class Inbox:
-    """A new folder MODEL-inbox-N beside the model; `add` puts files into it until it is full."""
+    """A new folder MODEL-inbox-N, or of another `kind`, beside the model; `add` puts files into it until it is full."""
 
-    def __init__(self, model: Path):
+    def __init__(self, model: Path, kind: str = "inbox"):
         self.files, self.size, self.refused = 0, 0, 0
         number = 1
         while True:
-            self.folder = model.with_name(f"{model.stem}-inbox-{number}")
+            self.folder = model.with_name(f"{model.stem}-{kind}-{number}")
             with storage_errors(self.folder):
                 try:
                     self.folder.mkdir()

@@ -18,6 +18,8 @@ from happycat.app.desk import Desk, StaleError
 from happycat.app.discovering import Discoveries
 from happycat.app.guard import Guard
 from happycat.app.pictures import Thumbnails, image_path, large
+from happycat.app.preview import Preview
+from happycat.app.proposals import Proposals
 from happycat.app.state import review_id
 from happycat.base.errors import HappycatError, InputError, InUseError
 from happycat.base.version import __version__
@@ -51,8 +53,15 @@ def make_app(desk: Desk, discoveries: Discoveries, token: str, port: int) -> Gua
             Route("/api/separation/{which:int}", routes.separation),
             Route("/api/questions", routes.questions),
             Route("/api/number", routes.number),
+            Route("/api/number/{number:int}", routes.preview),
+            Route("/api/twins", routes.twins),
+            Route("/api/proposals", routes.listed),
+            Route("/api/proposal/{verb}", routes.propose, methods=["POST"]),
             Route("/api/do/{verb}", routes.act, methods=["POST"]),
             Route("/api/discover", routes.discover, methods=["POST"]),
+            Route("/api/teach", routes.teach, methods=["POST"]),
+            Route("/api/renumber", routes.renumber, methods=["POST"]),
+            Route("/api/answer", routes.answer, methods=["POST"]),
             Route("/api/cancel", routes.cancel, methods=["POST"]),
             Route("/api/inbox", routes.new_inbox, methods=["POST"]),
             Route("/api/inbox/file", routes.add_file, methods=["POST"]),
@@ -99,6 +108,7 @@ class _Routes:
 
     def __init__(self, desk: Desk, discoveries: Discoveries):
         self.desk, self.discoveries = desk, discoveries
+        self.preview_of, self.proposals = Preview(desk), Proposals(desk)
         self.thumbnails = Thumbnails()
 
     async def page(self, request: Request) -> Response:
@@ -141,6 +151,32 @@ class _Routes:
         number = Number.of(review.count) if review else None
         return Response(render_number(number) if number and number.curve else "", media_type="text/html")
 
+    def preview(self, request: Request) -> Response:
+        """What another number of new classes would change, or how far that is computed."""
+        return Answer(self.preview_of.of(request.path_params["number"]))
+
+    def twins(self, request: Request) -> Response:
+        return Answer({str(one): other for one, other in self.desk.twins().items()})
+
+    def listed(self, request: Request) -> Response:
+        return Answer(self.proposals.listed())
+
+    async def propose(self, request: Request) -> Response:
+        verbs = {"look": self.proposals.look, "accept": self.proposals.accept, "refuse": self.proposals.refuse}
+        if (verb := request.path_params["verb"]) not in verbs:
+            raise InputError(f"there is no action {verb!r}")
+        return Answer(await run_in_threadpool(verbs[verb], await _json(request)))
+
+    async def teach(self, request: Request) -> Response:
+        return Answer(await run_in_threadpool(self.discoveries.teach, await _json(request)))
+
+    async def renumber(self, request: Request) -> Response:
+        return Answer(await run_in_threadpool(self.discoveries.renumber, await _json(request)))
+
+    async def answer(self, request: Request) -> Response:
+        self.desk.job.answer((await _json(request)).get("yes"))
+        return Answer({})
+
     async def act(self, request: Request) -> Response:
         return Answer(await run_in_threadpool(self.desk.act, request.path_params["verb"], await _json(request)))
 
@@ -151,25 +187,28 @@ class _Routes:
         self.desk.job.cancel()
         return Answer({})
 
-    def new_inbox(self, request: Request) -> Response:
-        return Answer(self.discoveries.new_inbox())
+    async def new_inbox(self, request: Request) -> Response:
+        return Answer(await run_in_threadpool(self.discoveries.new_inbox, await _json(request)))
 
     async def add_file(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
         return Answer({"refused": await self.discoveries.inbox().add(name, request.stream())})
 
     def thumbnail(self, request: Request) -> Response:
-        return self._picture(request, lambda path: (self.thumbnails.of(path), "image/jpeg"))
+        return self._picture(request, lambda path, folder: (self.thumbnails.of(path, folder), "image/jpeg"))
 
     def large(self, request: Request) -> Response:
-        return self._picture(request, large)
+        return self._picture(request, lambda path, _: large(path))
 
     def _picture(self, request: Request, make: Callable[..., tuple[bytes, str]]) -> Response:
-        review = self.desk.review
-        if review is None or review_id(review) != request.path_params["review"]:
+        wanted = request.path_params["review"]
+        looked_at = [one for one in (self.desk.editor, self.proposals.open) if one is not None]
+        shown = [(one.review, one.folder) for one in looked_at if one.review and review_id(one.review) == wanted]
+        if not shown:
             return PlainTextResponse("That image is of another discovery.", 404)
+        review, folder = shown[0]
         try:
-            content, kind = make(image_path(review, request.path_params["image"]))
+            content, kind = make(image_path(review, request.path_params["image"]), folder)
         except HappycatError as error:
             return PlainTextResponse(str(error).encode("utf-8", "replace").decode(), 404)
         return Response(content, media_type=kind, headers={"Cache-Control": KEEP})

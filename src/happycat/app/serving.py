@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from happycat.app.desk import Desk
-from happycat.app.discovering import Discover, Discoveries
+from happycat.app.discovering import Discoveries, Work
 from happycat.app.guard import new_token
 from happycat.app.routes import make_app
 from happycat.base.errors import InputError
@@ -35,7 +35,7 @@ class Server(uvicorn.Server):
 
 def serve(
     model: Path,
-    discover: Discover,
+    work: Work,
     *,
     inbox: Path | None = None,
     port: int = 0,
@@ -45,7 +45,7 @@ def serve(
     """Serve the app of a model until Ctrl-C; `ready` gets its address when it listens."""
     with listening(port) as own:
         desk = Desk(Editor(model))
-        discoveries, token, port = Discoveries(desk, discover), new_token(), own.getsockname()[1]
+        discoveries, token, port = Discoveries(desk, work), new_token(), own.getsockname()[1]
         address = f"http://{LOOPBACK}:{port}/{token}/"
         if inbox is not None and not _was_discovered(desk, inbox):
             discoveries.begin(inbox)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from happycat.app.summaries import Summaries
@@ -76,6 +75,7 @@ def _review(review: Review | None) -> dict[str, Any] | None:
         "stage": review.stage,
         "found": review.found,
         "estimated": review.count is not None,
+        "estimate": None if review.count is None else review.count["number"],
         "skipped": [list(one) for one in review.skipped],
         "duplicates": review.duplicates,
     }
@@ -90,7 +90,7 @@ def _class(editor: Editor, one: ClassSummary) -> dict[str, Any]:
         for number, label, similarity in nearest
         if similarity >= ALIKE and not editor.registry.held_apart(entries[number], entries[one.id])
     ]
-    return {**asdict(one), "nearest": nearest, "alike": alike[0] if one.kind == "new" and alike else None}
+    return {**vars(one), "nearest": nearest, "alike": alike[0] if one.kind == "new" and alike else None}
 
 
 def _version(one: dict[str, Any]) -> dict[str, Any]:

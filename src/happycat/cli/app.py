@@ -17,6 +17,7 @@ from happycat.cli.practitioner import ModelArgument, WeightsOption, WorkersOptio
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
+    from happycat.app.discovering import Join, Lesson
     from happycat.base.progress import Progress
 
 
@@ -47,12 +48,15 @@ def app(
 
 
 def _serve(model: Path, inbox: Path | None, port: int, browser: bool, backbone: dict[str, Any]) -> None:
+    from happycat.app.discovering import Work
     from happycat.app.serving import serve
 
-    def discover(inbox: Path, number: int | str, progress: Progress) -> str | None:
-        return discover_next(model, inbox, number, progress, backbone)
-
-    serve(model, discover, inbox=inbox, port=port, browser=browser, ready=_say)
+    work = Work(
+        discover=lambda inbox, number, progress: discover_next(model, inbox, number, progress, backbone),
+        propose=lambda inbox, number, progress: propose_next(model, inbox, number, progress, backbone),
+        teach=lambda lesson, ask, progress: teach_next(model, lesson, ask, progress, backbone),
+    )
+    serve(model, work, inbox=inbox, port=port, browser=browser, ready=_say)
 
 
 def discover_next(
@@ -65,6 +69,41 @@ def discover_next(
         record = discover_inbox(model, inbox, number, progress=progress, cache_dir=cache, **backbone)
     seen = [f"{images} of these images were in the discovery of version {version}" for version, images in record.seen]
     return f"{'; '.join(seen)}." if seen else None
+
+
+def propose_next(model: Path, inbox: Path, number: int | str, progress: Progress, backbone: dict[str, Any]) -> Path:
+    """Find new classes as a proposal; its folder."""
+    from happycat.model.discovering import discover_inbox
+
+    with model_file.locked(model), keeping(model) as cache:
+        return discover_inbox(model, inbox, number, progress=progress, propose=True, cache_dir=cache, **backbone).folder
+
+
+def teach_next(model: Path, lesson: Lesson, ask: Join, progress: Progress, backbone: dict[str, Any]) -> str:
+    """Learn labelled images as the model's next version; what was learned, in a sentence."""
+    from happycat.model.estimator import Happycat
+    from happycat.model.membership import called, in_words
+
+    def same(name: object, label: object, images: int) -> bool:
+        return ask(f"{in_words(images)} of {name} are in {label}, which was discovered. Are they the same?")
+
+    with model_file.locked(model):
+        cat = Happycat.load(model, **backbone).set_params(progress=progress)
+        files = [] if isinstance(lesson.source, Path) else list(lesson.source)
+        if lesson.to is not None:
+            entry = cat.move(files, lesson.to)
+            images, words = len(files), f"more images of {called(cat.registry_, entry)}"
+            what = f"teach {in_words(images)} of {called(cat.registry_, entry)}"
+        else:
+            name = None if lesson.name is None else cat.registry_.typed(lesson.name)
+            labels = None if name is None else [name] * len(files)
+            taught = cat.teach(files or lesson.source, labels, join=same)
+            images = sum(cat.taught_.values())
+            kinds = zip(("new", "more images of", "discovered and named now"), taught, strict=True)
+            words = "; ".join(f"{kind}: {', '.join(str(e.name) for e in some)}" for kind, some in kinds if some)
+            what = f"teach {lesson.source}" if name is None else f"teach {in_words(images)} of {name}"
+        cat.append(model, what, {"images": images})
+    return f"{in_words(images)} learned; {words}."
 
 
 def _say(address: str) -> None:

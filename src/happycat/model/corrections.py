@@ -21,6 +21,7 @@ from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review, last_review, review_of_stage
 
 if TYPE_CHECKING:
+    from happycat.methods.calm.prediction import Decision
     from happycat.model.reviewed import ReviewedImages
 
 Result = TypeVar("Result")
@@ -28,11 +29,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class Corrected(Generic[Result]):
-    """What a correction returned, the classes as they are now, and the version that it made."""
+    """What a correction returned, the classes as they are now, and the version that it made.
+
+    `decision` are the classes that the images of the last discovery are given now, where that was computed.
+    """
 
     result: Result
     registry: ClassRegistry
     version: int
+    decision: Decision | None = None
 
 
 class Correction:
@@ -74,17 +79,17 @@ class Correction:
         """The places of the images that a class is given."""
         return self.images.members(which)
 
-    def count_again(self) -> None:
+    def count_again(self) -> Decision | None:
         """Count the images of the last discovery by the classes that they are given now, if they are there."""
         review = self._review or review_of_stage(self.path, self.file.metadata.get("stage"))
         if review is None or review.stage != self.stage:
-            return
+            return None
         import torch
 
         from happycat.model.classes import count_images
 
         temperature = torch.from_numpy(self.file.arrays["softmax_temperature"])
-        count_images(self.registry, torch.from_numpy(review.points), temperature, self.stage, review.digests)
+        return count_images(self.registry, torch.from_numpy(review.points), temperature, self.stage, review.digests)
 
 
 def correct(
@@ -116,13 +121,14 @@ def correct_images(
         registry = correction.registry
         before = _who_is_given(registry)
         result = change(correction)
+        decision = None
         if not all(map(np.array_equal, before, _who_is_given(registry))) or images:
-            correction.count_again()
+            decision = correction.count_again()
         version = Part({**file.metadata, **registry.metadata()}, Updated(file.arrays, registry.new_arrays()))
         more = {} if images is None else {"images": images}
         text = what if isinstance(what, str) else what(result)
         number = model_file.append(path, version, file.tag, text, more).number
-    return Corrected(result=result, registry=registry, version=number)
+    return Corrected(result=result, registry=registry, version=number, decision=decision)
 
 
 def _who_is_given(registry: ClassRegistry) -> tuple[np.ndarray, ...]:

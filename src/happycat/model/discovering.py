@@ -23,7 +23,7 @@ from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.file import Part
 from happycat.model.page import page_of, write_assignments
-from happycat.model.results import Discovery
+from happycat.model.results import Assignment, Discovery
 from happycat.model.review import FILE, Review
 from happycat.report.html import write_page
 
@@ -72,18 +72,33 @@ def discover_inbox(
         folder.mkdir(parents=True, exist_ok=True)
     progress.step("drawing the page")
     seen = _seen(model, found)
-    write_assignments(folder / "assignments.csv", found.assigned)
-    review = Review.of(found, cat.stage_)
-    more = {"found": _summary(found), "results": str(folder.resolve()), "review": review.write(folder)}
     target = _copy(model, folder) if propose else model
-    number = cat.append(target, f"discover {_in_words(inbox)}", {**more, "images": len(found.assigned)})
-    try:
-        write_page(page_of(cat, review, target, images), folder / "page.html")
-    except HappycatError as error:
-        advice = f"version {number} of {target} is written; `happycat report {target}` draws its page"
-        raise type(error)(f"{error}; {advice}") from error
+    review, what = Review.of(found, cat.stage_), f"discover {_in_words(inbox)}"
+    number = write_results(cat, review, found.assigned, _summary(found), target, folder, what, images)
     progress.close()
     return DiscoveryRecord(found=found, cat=cat, version=number, folder=folder, seen=seen)
+
+
+def write_results(
+    cat: Happycat,
+    review: Review,
+    assigned: Sequence[Assignment],
+    summary: dict[str, Any],
+    model: Path,
+    folder: Path,
+    what: str,
+    images: bool = True,
+) -> int:
+    """Write the results of a discovery into its folder, and the next version of the model, whose number is returned."""
+    write_assignments(folder / "assignments.csv", assigned)
+    more = {"found": summary, "results": str(folder.resolve()), "review": review.write(folder)}
+    number = cat.append(model, what, {**more, "images": len(assigned)})
+    try:
+        write_page(page_of(cat, review, model, images), folder / "page.html")
+    except HappycatError as error:
+        advice = f"version {number} of {model} is written; `happycat report {model}` draws its page"
+        raise type(error)(f"{error}; {advice}") from error
+    return number
 
 
 def accept(
@@ -124,6 +139,12 @@ def accept(
     with storage_errors(proposal):
         proposal.unlink(missing_ok=True)
     return Corrected(result=[entry for entry in registry if entry.id in wanted], registry=registry, version=number)
+
+
+def refuse(folder: Path) -> None:
+    """Delete a proposal; the model was never changed by it. What else lies in the folder is the person's."""
+    with storage_errors(folder / PROPOSAL):
+        (folder / PROPOSAL).unlink(missing_ok=True)
 
 
 def _in_words(inbox: Path | Sequence[Path]) -> str:

@@ -12,18 +12,20 @@ import torch
 from happycat.base.errors import HappycatError, InputError
 from happycat.model import answers, corrections, from_images, membership
 from happycat.model import file as model_file
-from happycat.model.classes import assignments, decide
+from happycat.model.classes import assignments
 from happycat.model.constraints import barred_classes, constrained_probabilities
 from happycat.model.corrections import Correction
 from happycat.model.counts import in_words
+from happycat.model.decisions import Decisions
 from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.naming import Name
 from happycat.model.questions import Interview, Question
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Assignment
-from happycat.model.review import Review, last_discovery, last_review
+from happycat.model.review import Review, last_discovery, last_review, review_folder
 from happycat.model.summary import class_summaries
+from happycat.model.twins import twins
 from happycat.report.classes import ClassSummary
 
 Result = TypeVar("Result")
@@ -36,9 +38,11 @@ class Editor:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._tag: model_file.VersionTag | None = None
-        self._folder: str | None = None
+        self._checksum: str | None = None  # of the review
         self.review: Review | None = None
+        self.folder: Path | None = None  # of the review
         self._interview: Interview | None = None
+        self._decisions: Decisions | None = None
         self.refresh()
 
     # What is there
@@ -61,8 +65,9 @@ class Editor:
         self.cat, self._tag = Happycat.load(self.path), tag
         discovery = last_discovery(model_file.history(self.path))
         checksum = discovery["review"] if discovery else None
-        if checksum != self._folder or self.review is None:
-            self._folder = checksum
+        if checksum != self._checksum or self.review is None:
+            self._checksum = checksum
+            self.folder = review_folder(self.path, discovery) if discovery else None
             try:
                 self.review = last_review(self.path) if discovery else None
             except HappycatError:  # the folder is the person's, and may be gone
@@ -76,8 +81,14 @@ class Editor:
     def assigned(self) -> list[Assignment]:
         """Where each image of the last discovery belongs now."""
         review = self._images()
-        decision = decide(self.registry, self.cat.calm_.softmax_temperature, self._points(), review.digests)
+        decision = self._decided().of(self.registry, self.cat.calm_.softmax_temperature)
         return assignments(self.registry, review.keys, decision, review.digests)
+
+    def _decided(self) -> Decisions:
+        review = self._images()
+        if self._decisions is None or self._decisions.review is not review:
+            self._decisions = Decisions(review)
+        return self._decisions
 
     def summaries(self) -> list[ClassSummary]:
         """Each class, those that were just discovered first."""
@@ -200,6 +211,10 @@ class Editor:
             self._interview = Interview(review)
         return self._interview.ask(self.cat, most)
 
+    def twins(self) -> dict[int, int]:
+        """The new classes that are more likely than not another new one found twice, and which that is."""
+        return twins(self.cat, self._images())
+
     def answer(self, question: Question, yes: bool) -> None:
         """Answer a question."""
         words = answers.in_words(self.registry, question, yes)
@@ -234,6 +249,8 @@ class Editor:
         number = None if images is None else len(images)
         done = corrections.correct_images(self.path, what, change, True, number, self.review)
         self.refresh()
+        if done.decision is not None and self.review is not None:
+            self._decided().take(done.registry, self.cat.calm_.softmax_temperature, done.decision)
         return done.result
 
     def _images(self) -> Review:

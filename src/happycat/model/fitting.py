@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +82,7 @@ def discover_classes(
     calm, registry, stage = state.calm, state.registry, state.stage + 1
     progress.message(f"{len(features)} images; {len(registry)} classes are known")
     digests = gathered.pictures.contents()
-    free, barred = _searched(registry, digests)
+    free, barred = searched(registry, digests)
     remember(calm, registry)
     with threads_for(features_flops(features)):
         served, count = Unlabelled(VectorViews(features[free])), None
@@ -113,13 +113,13 @@ def discover_classes(
     )
 
 
-def _searched(registry: ClassRegistry, digests: np.ndarray) -> tuple[Tensor, Tensor]:
-    """The places of images whose class nobody said, among which new classes are looked for.
+def searched(registry: ClassRegistry, digests: np.ndarray, settled: Collection[int] = ()) -> tuple[Tensor, Tensor]:
+    """The places of images whose class nobody said, among which new classes are looked for; not those `settled`.
 
     Then pairs (P, 2) of a place among these and a row of Calm's memory, of a class that the image is not of.
     """
     said = registry.statements.of(digests)
-    checked = {i for i, statement in said.items() if statement.checked}
+    checked = {i for i, statement in said.items() if statement.checked} | set(settled)
     free = torch.tensor([i for i in range(len(digests)) if i not in checked], dtype=torch.long)
     place = {i: new for new, i in enumerate(free.tolist())}
     pairs = [(place[i], row) for i, row in barred_rows(registry, said).tolist() if i in place]

@@ -95,6 +95,11 @@ class Interview:
         once = {question[:3]: question for question in sorted(every, key=lambda question: question.gain)}
         return sorted(once.values(), key=lambda question: -question.gain)[:most]
 
+    def same(self, cat: Happycat) -> list[Question]:
+        """Questions whether two classes are the same, those first whose answers would change most."""
+        once = {question[:3]: question for question in _Asking(cat, self.review).same()}
+        return sorted(once.values(), key=lambda question: -question.gain)
+
     def random(self, cat: Happycat, random: np.random.Generator, most: int) -> list[Question]:
         """Questions drawn at random, to compare with; none that was answered.
 

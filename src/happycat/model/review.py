@@ -144,11 +144,14 @@ def last_review(model: Path) -> Review:
     discovery = last_discovery(model_file.history(model))
     if discovery is None:
         raise InputError(f"there is nothing to show of {model}: it has discovered nothing yet")
+    return Review.read(review_folder(model, discovery), discovery["review"])
+
+
+def review_folder(model: Path, discovery: dict[str, Any]) -> Path:
+    """The folder of a discovery: where it was, or else beside the model."""
     folder = Path(discovery["results"])
     beside = model.parent / folder.name
-    if not (folder / FILE).exists() and (beside / FILE).exists():
-        folder = beside
-    return Review.read(folder, discovery["review"])
+    return beside if not (folder / FILE).exists() and (beside / FILE).exists() else folder
 
 
 def review_of_stage(model: Path, stage: int | None) -> Review | None:

@@ -47,9 +47,10 @@ class ReviewedImages:
         if not all(0 <= place < number for place in places):
             raise InputError(f"the last discovery has {number} images, from 0 on")
         ids = [entry.id for entry in self.registry]
-        assigned = self.decision().assigned[list(places)].tolist()
+        points, digests = torch.from_numpy(self.review.points[list(places)]), self.review.digests[list(places)]
+        assigned = decide(self.registry, self.temperature, points, digests).assigned.tolist()
         return Chosen(
-            digests=as_bytes(self.review.digests[list(places)]),
+            digests=as_bytes(digests),
             points=self.review.learned[list(places)],
             counted=self.review.counted[list(places)],
             given=[ids[one] if one >= 0 else None for one in assigned],

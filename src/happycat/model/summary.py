@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Classes:
         for i in sorted(range(len(assigned)), key=lambda i: (assigned[i].said != "", -assigned[i].probability)):
             if (given := assigned[i].id) is not None:
                 self.members[place[given]].append(i)
-        self.means, self.mean_owner = self._means(cat.mean_cosine_)
+        self.mean_cosine = cat.mean_cosine_
 
     def summaries(self) -> list[ClassSummary]:
         """All classes, those that were just discovered first, then the dropped ones."""
@@ -68,17 +69,18 @@ class Classes:
         gone = [entry for entry in self.registry.entries if entry.dropped and entry.rows and not entry.ignored]
         return found + [self.class_summary(entry, "dropped", 0) for entry in gone]
 
-    def _means(self, length: float) -> tuple[Tensor, np.ndarray]:
+    @cached_property
+    def means(self) -> tuple[Tensor, np.ndarray]:
         """The classes' mean images (M, d), and whose each is (M,).
 
         Of what was just discovered they are made of its images; a class that was known has few or none here, so they
-        are its prototypes at the `length` that a labelled class's mean has.
+        are its prototypes at the length that a labelled class's mean has.
         """
         just = [i for i, entry in enumerate(self.entries) if self._just_found(entry)]
         known = np.flatnonzero((self.owner >= 0) & ~np.isin(self.owner, just))
         filled = [i for i in just if self.members[i]]
         means = [self.points[self.members[i]].mean(0, keepdim=True) for i in filled]
-        return torch.cat([self.rows[known] * length, *means]), np.concatenate(
+        return torch.cat([self.rows[known] * self.mean_cosine, *means]), np.concatenate(
             [self.owner[known], np.array(filled, int)]
         )
 
@@ -115,7 +117,8 @@ class Classes:
 
     def separation(self, place: int) -> float | None:
         """The separation; of a class that a person merged, the mean over its parts: that they differ was on purpose."""
-        images, others = self.points[self.members[place]], self.means[self.mean_owner != place]
+        means, owner = self.means
+        images, others = self.points[self.members[place]], means[owner != place]
         nearest = (images @ self.rows[self.owner == place].T).argmax(1)
         parts = [images[nearest == row] for row in nearest.unique()]
         estimates = [
@@ -125,10 +128,17 @@ class Classes:
 
     def _nearest(self, place: int) -> tuple[tuple[int, str, float], ...]:
         """The known classes that resemble a class most, by the cosine of their prototypes."""
-        cosines = (self.rows[self.owner == place] @ self.rows.T).amax(0)
-        near = [
-            (other.id, str(self.registry.label(other)), float(cosines[self.owner == i].max()))
-            for i, other in enumerate(self.entries)
-            if i != place and not self._just_found(other)
-        ]
-        return tuple(sorted(near, key=lambda one: -one[2])[:NEAREST])
+        cosines = self.cosines[place].copy()
+        cosines[place] = -np.inf
+        best = [i for i in np.argsort(-cosines, kind="stable")[:NEAREST].tolist() if cosines[i] > -np.inf]
+        return tuple((self.entries[i].id, str(self.registry.label(self.entries[i])), float(cosines[i])) for i in best)
+
+    @cached_property
+    def cosines(self) -> np.ndarray:
+        """The largest cosine of the prototypes of each two classes (C, C); −∞ with those that were just discovered."""
+        by_owner = np.argsort(self.owner, kind="stable")[(self.owner < 0).sum() :]
+        rows = self.rows[by_owner].numpy()
+        first = np.searchsorted(self.owner[by_owner], np.arange(len(self.entries)))
+        both = np.maximum.reduceat(np.maximum.reduceat(rows @ rows.T, first, axis=0), first, axis=1)
+        both[:, [self._just_found(entry) for entry in self.entries]] = -np.inf
+        return both

@@ -137,7 +137,7 @@ def test_of_very_many_images_new_classes_are_looked_for_among_those_that_are_not
     assert familiar[truth < OLD].float().mean() > 0.4
     assert not familiar[truth >= OLD].any()
     assert 100 < (~familiar).sum() < 500 < len(truth)
-    members = method._search(method.points(unlabelled)).groups.members
+    members = method.search(method.points(unlabelled)).groups.members
     assert members.shape[1] == len(truth)
     assert set(members.indices.tolist()) <= set((~familiar).nonzero()[:, 0].tolist())
     list(method.discover(unlabelled, NEW, training(1)))

@@ -16,6 +16,9 @@ import { makePicture } from "./picture.js";
 import { makeReview } from "./review.js";
 import { Selection, followSelection, pickable } from "./selection.js";
 import { Store } from "./store.js";
+import { makeProposal } from "./proposal.js";
+import { makeTeach } from "./teach.js";
+import { followFiles } from "./uploads.js";
 
 const store = new Store();
 const selection = new Selection();
@@ -127,6 +130,8 @@ makeActions();
 views.classes = makeCards(app);
 views.review = makeReview(app);
 views.images = makeImages(app);
+views.proposal = app.proposal = makeProposal(app);
+views.teach = makeTeach(app);
 views.discover = makeDiscover(app);
 views.history = makeHistory(app);
 views.map = makeMapView();
@@ -153,8 +158,10 @@ function show() {
   const { section, which, tab } = route();
   for (const view of findAll(".view")) view.hidden = view.id !== `view-${section}`;
   for (const link of findAll("nav a")) {
-    if (link.hash === `#${tab}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.hash === `#${tab}`) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+    } else link.removeAttribute("aria-current");
   }
   galleries.tip.hide();
   if (which !== undefined) views.images.show(which);
@@ -229,6 +236,7 @@ store.addEventListener("change", refresh);
 selection.addEventListener("change", showActions);
 followSelection(selection, open);
 followDrags(app, dropped);
+followFiles((files, cls) => (cls === null ? views.discover.dropped(files) : views.teach.dropped(files, cls)));
 chooseTheme(find("#theme"), () => views.map.map.repaint());
 addEventListener("hashchange", () => (show(), scrollTo(0, 0)));
 

@@ -1,17 +1,12 @@
 /* The first screen: a card for each class, new ones first; names, suggestions, galleries. */
 
 import { get } from "./api.js";
+import { button, counted, meter, nearest } from "./card_parts.js";
 import { confirmed } from "./dialogs.js";
 import { find, findAll, make, percent, thousands } from "./dom.js";
+import { followDraft, keepDraft } from "./drafts.js";
 
-const counted = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
-
-function button(words, act, kind = "", label = null) {
-  const made = make("button", { type: "button", class: kind }, words);
-  if (label) made.setAttribute("aria-label", label);
-  made.onclick = act;
-  return made;
-}
+const IDLE = 600; // milliseconds after a change until more is computed
 
 export function makeCards(app) {
   const { store } = app;
@@ -19,6 +14,7 @@ export function makeCards(app) {
   const separations = new Map(); // class → what it was last, until it is known again
   let order = [];
   let asking = null; // the version whose separations are asked for
+  let twins = {}; // new class → the new one that it is perhaps the same as
 
   const gallery = (images, label, captions) => {
     const box = make("div", { class: "gallery", "data-pick": "", role: "listbox", "aria-multiselectable": true });
@@ -29,14 +25,6 @@ export function makeCards(app) {
   };
   const chance = (i) => (store.state.said[i] ? "confirmed" : percent(store.state.probability[i]));
 
-  function meter(label, value, hint) {
-    const bar = make("i");
-    bar.style.width = percent(value ?? 0);
-    const track = make("div", { class: "track", "aria-hidden": "true" }, bar);
-    const words = value === null ? "–" : percent(value);
-    return make("div", { class: "meter", title: hint }, make("dt", {}, label), make("dd", {}, words), track);
-  }
-
   function head(one) {
     const title = make("h3", {}, app.glyph(one.id), make("bdi", {}, one.label));
     const done = store.album.members.get(one.id).filter((i) => store.state.said[i]).length;
@@ -45,19 +33,16 @@ export function makeCards(app) {
     return make("div", { class: "head", "data-handle": one.id }, title, words);
   }
 
-  function nearest(one) {
-    const items = one.nearest.map(([id, label, similarity]) => {
-      const best = store.album.best(id);
-      const sample = make("span", { class: "sample" });
-      if (best !== null && store.album.thumbnail[best]) sample.append(app.picture(best));
-      return make("li", {}, sample, make("bdi", {}, label), make("span", {}, similarity.toFixed(2)));
-    });
-    return items.length ? [make("h4", {}, "Nearest known classes"), make("ul", { class: "nearest" }, ...items)] : [];
+  /** The class that one is perhaps the same as: another new one, or else a known one. */
+  function likeness(one) {
+    const twin = store.find(twins[one.id]);
+    return twin ? [twin.id, twin.label] : one.alike;
   }
 
   function suggestion(one) {
-    if (!one.alike) return [];
-    const [id, label] = one.alike;
+    const alike = likeness(one);
+    if (!alike) return [];
+    const [id, label] = alike;
     const merge = () => app.act("merge", { which: id, other: one.id }, `Merged into ${label}`);
     const apart = () => app.act("apart", { which: one.id, other: id }, "They stay two classes");
     const words = make("span", {}, "Perhaps the same as ", make("b", {}, make("bdi", {}, label)), "?");
@@ -70,14 +55,17 @@ export function makeCards(app) {
   function naming(one) {
     const id = `name-${one.id}`;
     const input = make("input", { type: "text", id, class: "name", list: "names", placeholder: "What is it?" });
-    Object.assign(input, { value: one.name ?? "", autocomplete: "off", spellcheck: false });
+    Object.assign(input, { autocomplete: "off", spellcheck: false });
+    followDraft(input, store.state.model, one);
     const form = make("form", { class: "naming" }, make("label", { for: id }, "Name"), input);
     form.onsubmit = async (event) => {
       event.preventDefault();
       const name = input.value.trim();
       if (!name) return;
       const done = name === one.name || (await give(one, name));
-      if (done) next(one.id);
+      if (!done) return;
+      keepDraft(store.state.model, one.id, null);
+      next(one.id);
     };
     return form;
   }
@@ -116,7 +104,7 @@ export function makeCards(app) {
     const { separation, confidence } = store.state.words;
     const known = one.separation ?? separations.get(one.id) ?? null;
     const meters = [meter("Separation", known, separation), meter("Confidence", one.confidence, confidence)];
-    const facts = make("div", { class: "facts" }, make("dl", {}, ...meters), ...nearest(one));
+    const facts = make("div", { class: "facts" }, make("dl", {}, ...meters), ...nearest(one, store.album, app.picture));
     const pictures = make("div", { class: "pictures", "data-area": "" });
     if (one.typical.length) {
       pictures.append(make("h4", {}, "Most typical"), gallery(one.typical, `Most typical images of ${one.label}`));
@@ -140,12 +128,10 @@ export function makeCards(app) {
     return classes.map((one) => {
       const said = store.album.members.get(one.id).map((i) => store.state.said[i]);
       const samples = one.nearest.map(([id]) => store.album.best(id));
-      const content = JSON.stringify([{ ...one, separation: 0 }, said, samples, store.images.id]);
+      const content = JSON.stringify([{ ...one, separation: 0 }, likeness(one), said, samples, store.images.id]);
       const before = cards.get(one.id);
       if (before?.content === content) return before.element;
       const element = build(one);
-      const typed = before && find(".name", before.element)?.value;
-      if (typed && find(".name", element) && !one.name) find(".name", element).value = typed;
       cards.set(one.id, { element, content });
       return element;
     });
@@ -215,11 +201,18 @@ export function makeCards(app) {
     find(".shares").replaceChildren(...Object.entries(count).filter(([, number]) => number).map(share));
   }
 
-  /** Ask for the separations that are not known yet, one after another. */
+  /** Ask which classes are perhaps the same, and for the separations that are not known yet, one after another. */
   async function separate() {
     const { tag } = store.state;
     if (asking === tag) return;
     asking = tag;
+    await new Promise((resolve) => setTimeout(resolve, IDLE)); // an action that follows is not to wait for this
+    if (store.state.tag !== tag) return;
+    const found = await get("api/twins").catch(() => ({}));
+    if (store.state.tag !== tag) return;
+    const other = JSON.stringify(found) !== JSON.stringify(twins);
+    twins = found;
+    if (other) refresh();
     for (const id of [...order]) {
       const one = store.find(id);
       if (asking !== tag || store.state.tag !== tag) return;

@@ -30,13 +30,13 @@ const button = (words, act, kind = "") => {
 };
 
 /** Ask a question; whether the answer is yes. */
-export async function confirmed(question, yes, details = []) {
+export async function confirmed(question, yes, details = [], no = "Cancel") {
   const dialog = find("#ask");
   dialog.setAttribute("aria-label", question);
   const answer = await opened(dialog, (done) => {
     const agree = button(yes, () => done(true), "main");
     agree.autofocus = true;
-    const row = make("div", { class: "row" }, button("Cancel", () => done(false)), agree);
+    const row = make("div", { class: "row" }, button(no, () => done(false)), agree);
     return [make("h3", {}, question), ...details, row];
   });
   return answer === true;

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { find, make, thousands } from "./dom.js";
+import { followDraft, keepDraft } from "./drafts.js";
 
 const PAGE = 24; // pictures at a time
 
@@ -56,7 +57,8 @@ export function approve(review, id) {
 
   function naming(one) {
     const input = make("input", { type: "text", id: "review-name", class: "name", list: "names" });
-    Object.assign(input, { value: one.name ?? "", autocomplete: "off", placeholder: "What is it?" });
+    Object.assign(input, { autocomplete: "off", placeholder: "What is it?" });
+    followDraft(input, store.state.model, one);
     input.setAttribute("aria-label", "Name of the class");
     input.onkeydown = async (event) => {
       if (event.key === "Escape") input.blur();
@@ -64,7 +66,9 @@ export function approve(review, id) {
       event.preventDefault();
       event.stopPropagation();
       const name = input.value.trim();
-      if (name && name !== one.name) await review.act("name", { which: id, name }, `#${id} is ${name} now`);
+      const stored = !name || name === one.name || (await review.act("name", { which: id, name }, `#${id} is ${name} now`));
+      if (stored) keepDraft(store.state.model, id, null);
+      if (stored && find("#review-name")) find("#review-name").value = store.find(id)?.name ?? "";
       find("#review-name")?.blur();
     };
     return input;

@@ -6,6 +6,21 @@ import { get, post } from "./api.js";
 const EMPTY = { path: [], x: [], y: [], files: false, id: null };
 const KINDS = { new: "new", labelled: "known", found: "known", dropped: "known" };
 
+const COLUMNS = ["cls", "probability", "unsure", "said"];
+
+/** The state after a difference: what it does not speak of is as it was. */
+function changed(before, { since, images, changed: classes, order, kept, ...rest }) {
+  const state = { ...before, ...rest };
+  for (const name of COLUMNS) {
+    state[name] = before[name].slice();
+    images.places.forEach((place, n) => (state[name][place] = images[name][n]));
+  }
+  const known = new Map([...before.classes, ...classes].map((one) => [one.id, one]));
+  state.classes = order.map((id) => known.get(id));
+  state.history = [...before.history.slice(0, kept), ...rest.history];
+  return state;
+}
+
 export class Store extends EventTarget {
   constructor() {
     super();
@@ -59,7 +74,8 @@ export class Store extends EventTarget {
     return done;
   }
 
-  async #take(state) {
+  async #take(answer) {
+    const state = answer.since ? changed(this.state, answer) : answer;
     const review = state.review?.id ?? null;
     if (review !== this.images.id) {
       this.images = review === null ? EMPTY : await get(`api/images/${review}`);

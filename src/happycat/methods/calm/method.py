@@ -32,7 +32,7 @@ from happycat.methods.calm.calibration import (
     usual_cosines,
 )
 from happycat.methods.calm.duplicates import NEVER, duplicate_cosine, first_of_copies
-from happycat.methods.calm.mixture import Search
+from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import NOTHING_NEW, NUM_VALUES, Count, NumberModel, count, follow
 from happycat.methods.calm.prediction import PredictionRule, nearest
 from happycat.methods.calm.space import Scatter, Space
@@ -141,9 +141,12 @@ class Calm(Method):
     ) -> Iterator[Epoch]:
         """One stage; `barred` (P, 2) are pairs of an image and an old class that it is not of."""
         points = self.points(unlabelled)
-        mixture = self._search(points, barred, training.ranks).best(num_new, float(self.temperature))
-        self._take(points, mixture.centres, mixture.counts.round().long())
+        self.learn(points, self.search(points, barred, training.ranks).best(num_new, float(self.temperature)))
         yield from ()
+
+    def learn(self, points: Tensor, mixture: Mixture) -> None:
+        """Append the new classes of a mixture that was found among images at these points."""
+        self._take(points, mixture.centres, mixture.counts.round().long())
 
     def _take(self, points: Tensor, prototypes: Tensor, counts: Tensor) -> None:
         """Append classes with these prototypes (K_new, d), learned from so many of the points (K_new,)."""
@@ -170,14 +173,14 @@ class Calm(Method):
         most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search, model = self._search(self.points(unlabelled), barred), self.number_model
+        search, model = self.search(self.points(unlabelled), barred), self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
 
-    def _search(self, points: Tensor, barred: Tensor | None = None, ranks: Ranks = ALONE) -> Search:
-        """The search among the images at these points; of copies of an image, one counts."""
+    def search(self, points: Tensor, barred: Tensor | None = None, ranks: Ranks = ALONE) -> Search:
+        """The search among the images at these points; of copies of an image, one counts. `barred` as in `discover`."""
         old = self.memory.prototypes
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))
