@@ -7,6 +7,8 @@ import { confirmed, toast } from "./dialogs.js";
 import { find, make, thousands } from "./dom.js";
 import { makeGalleries } from "./gallery.js";
 
+const newClasses = (number) => `${thousands(number)} new ${number === 1 ? "class" : "classes"}`;
+
 export function makeProposal(app) {
   const { store } = app;
   let [shown, album, galleries] = [null, null, null];
@@ -43,7 +45,8 @@ export function makeProposal(app) {
     const title = make("h3", {}, album.glyph(one.id), make("bdi", {}, one.label));
     const words = make("p", { class: "quiet" }, make("b", {}, "Proposed"), ` · ${counted(one.images, "image")}`);
     const { confidence } = store.state.words;
-    const facts = [make("dl", {}, meter("Confidence", one.confidence, confidence)), ...nearest(one, album, galleries.picture)];
+    const sure = make("dl", {}, meter("Confidence", one.confidence, confidence));
+    const facts = [sure, ...nearest(one, album, galleries.picture)];
     const pictures = [make("h4", {}, "Most typical"), gallery(one.typical, `Most typical images of ${one.label}`)];
     if (one.doubtful.length) {
       pictures.push(make("h4", {}, "Most doubtful"), gallery(one.doubtful, `Most doubtful images of ${one.label}`));
@@ -71,7 +74,8 @@ export function makeProposal(app) {
   function count() {
     const [all, accept] = [fresh().length, find("#proposal-accept")];
     const whole = taken.size === all;
-    accept.textContent = whole ? `Accept all ${thousands(all)}` : `Accept ${thousands(taken.size)} of ${thousands(all)}`;
+    const some = `${thousands(taken.size)} of ${thousands(all)}`;
+    accept.textContent = whole ? `Accept all ${thousands(all)}` : `Accept ${some}`;
     if (!all) accept.textContent = "Accept: no new class";
     accept.disabled = !shown.fits || (taken.size === 0 && all > 0);
   }
@@ -82,15 +86,15 @@ export function makeProposal(app) {
       await post("api/proposal/accept", { folder: shown.folder, only });
       await close("#classes");
       await store.load();
-      toast(`Accepted: ${counted(only?.length ?? taken.size, "new class").replace("classs", "classes")}`);
+      toast(`Accepted: ${newClasses(only?.length ?? taken.size)}`);
     } catch (error) {
       app.problem(error);
     }
   }
 
   async function refuse() {
-    const details = [make("p", {}, "The model stays as it is. The page and the lists stay in the folder, which is yours.")];
-    if (!(await confirmed("Refuse this proposal?", "Refuse", details))) return;
+    const details = "The model stays as it is. The page and the lists stay in the folder, which is yours.";
+    if (!(await confirmed("Refuse this proposal?", "Refuse", [make("p", {}, details)]))) return;
     try {
       await post("api/proposal/refuse", { folder: shown.folder });
       await close("#discover");
@@ -112,7 +116,7 @@ export function makeProposal(app) {
     const all = await get("api/proposals").catch(() => []);
     find("#proposals").hidden = !all.length;
     const item = ({ folder, what, new: number, total }) => {
-      const words = `${counted(number, "new class").replace("classs", "classes")} in ${counted(total, "image")}`;
+      const words = `${newClasses(number)} in ${counted(total, "image")}`;
       const line = make("span", {}, make("b", {}, words), make("span", { class: "quiet" }, ` ${what}`));
       return make("li", {}, line, button("Look at it", () => open(folder)));
     };

@@ -66,7 +66,8 @@ export function approve(review, id) {
       event.preventDefault();
       event.stopPropagation();
       const name = input.value.trim();
-      const stored = !name || name === one.name || (await review.act("name", { which: id, name }, `#${id} is ${name} now`));
+      const give = () => review.act("name", { which: id, name }, `#${id} is ${name} now`);
+      const stored = !name || name === one.name || (await give());
       if (stored) keepDraft(store.state.model, id, null);
       if (stored && find("#review-name")) find("#review-name").value = store.find(id)?.name ?? "";
       find("#review-name")?.blur();

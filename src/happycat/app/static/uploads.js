@@ -22,7 +22,7 @@ export async function upload(files, labelled, note) {
   return { path, kept: done - refused.length, refused };
 }
 
-/** Listen to files that are dropped onto the page; `drop` gets them and the class that they are dropped onto, or null. */
+/** Listen to files that are dropped onto the page; `drop` gets them and the class that is below them, or null. */
 export function followFiles(drop) {
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
   let target = null;
