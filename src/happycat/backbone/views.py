@@ -28,10 +28,14 @@ class ViewPlan:
     mirror: bool = True
     seed: int = 0
 
+    @property
+    def side(self) -> int:
+        """The shorter side of a resized picture, a little longer than a view."""
+        return round(self.image_size / self.crop_share)
+
     def resized(self, picture: Image.Image) -> Tensor:
         """The picture with its shorter side a little longer than a view; (3, H, W) uint8."""
-        side = round(self.image_size / self.crop_share)
-        return F.resize(F.pil_to_tensor(picture), [side], interpolation=F.InterpolationMode.BICUBIC, antialias=True)
+        return F.resize(F.pil_to_tensor(picture), [self.side], interpolation=F.InterpolationMode.BICUBIC, antialias=True)
 
     def centre(self, resized: Tensor) -> Tensor:
         return F.center_crop(resized, [self.image_size, self.image_size])
@@ -58,7 +62,7 @@ class ViewDataset(Dataset):
 
     def __getitem__(self, i: int) -> Tensor | HappycatError:
         try:
-            resized = self.plan.resized(self.pictures.read(i))
+            resized = self.plan.resized(self.pictures.read(i, self.plan.side))
         except HappycatError as error:
             return error
         key = self.pictures.keys[i]
