@@ -30,7 +30,7 @@ class BackboneConfig(Checked):
     name: str = setting("", "a timm model; one that is tuned is a ViT with a class token")
     weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
     image_size: int | None = setting(None, "image size: pixels a side of a view [the backbone's]", 1)
-    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [the fastest]")
+    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [bf16 if native, else fp32]")
     device: str = setting("auto", "cpu, cuda, mps or auto")
 
     @property

@@ -165,7 +165,9 @@ class FeatureExtractor:
         batches = [list(range(start, min(start + step, len(pictures)))) for start in starts]
         waiting.rows = tuple(rows.to(self.device) for rows in waiting.rows)
         for batch, cut in zip(
-            batches, view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers), strict=True
+            batches,
+            view_loader(ViewDataset(pictures, self.plan, views), batches, self.workers, self.device),
+            strict=True,
         ):
             known = max(0, begun - batch[0])  # pictures of the first batch that were done before
             said = tuple(rows[known * number :] for rows in self._through_trunk(cut.flatten(0, 1)))

@@ -22,8 +22,8 @@ TINY = 1e-30  # in place of the range of a row whose values are all the same
 class Int8Linear(nn.Module):
     """A linear layer in bytes: y ≈ x Wᵀ + b.
 
-    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. A row of x has its own scale r and
-    zero z, x ≈ r (q − z) with bytes q, so that a token is quantised alike whatever goes in with it. Then
+    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. A row of x has its own scale r
+    and zero z, x ≈ r (q − z) with bytes q, so that a token is quantised alike whatever goes in with it. Then
     y = r s ∘ ((q − 128) Qᵀ) + r (128 − z) (W 1) + b, of which (q − 128) Qᵀ, (N, in) × (in, out), is exact in integers.
     """
 
@@ -103,7 +103,7 @@ def _signed_bytes() -> bool:
 
 @functools.lru_cache(maxsize=4)
 def _product(threads: int, signed: bool) -> InferenceSession:
-    """ONNX Runtime's product of quantised rows with bytes, by so many threads; the weights of all layers are its input."""
+    """ONNX Runtime's product of rows, which it quantises, and bytes, by so many threads; one serves all layers."""
     import onnxruntime
     from onnx import TensorProto, helper
 
@@ -124,7 +124,8 @@ def _product(threads: int, signed: bool) -> InferenceSession:
     quantised = helper.make_node("QuantizeLinear", ["rows", "row_scale", "row_zero"], ["bytes"], axis=0)
     names = ["bytes", "columns", "one", "scale", "zero", "zeros"]
     product = helper.make_node("MatMulIntegerToFloat", names, ["y"], domain="com.microsoft")
-    graph = helper.make_graph([quantised, product], "product", inputs, [described("y", TensorProto.FLOAT, ["n", "out"])], constants)
+    output = described("y", TensorProto.FLOAT, ["n", "out"])
+    graph = helper.make_graph([quantised, product], "product", inputs, [output], constants)
     versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     options = onnxruntime.SessionOptions()

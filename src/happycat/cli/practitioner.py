@@ -32,6 +32,10 @@ WeightsOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
 ]
+ViewsOption = Annotated[
+    int | None,
+    typer.Option(help="views of an image that are averaged [3; that of fit]", min=1, rich_help_panel=BACKBONE),
+]
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -46,6 +50,7 @@ def fit(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    views: ViewsOption = None,
     mirror: Annotated[
         bool, typer.Option(help="augment with mirror images: a picture and its mirror image are of one class")
     ] = True,
@@ -68,6 +73,7 @@ def fit(
         workers=workers,
         mirror=mirror,
         random_state=seed,
+        **({} if views is None else {"views": views}),
     )
     progress = Display()
     with (
@@ -101,6 +107,7 @@ def discover(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    views: ViewsOption = None,
 ) -> None:
     """Find new classes among unlabelled images; the model learns them as a new version."""
     num_new = new_classes(new)
@@ -108,7 +115,8 @@ def discover(
     check_weights(weights)
     with advising_to_wait(), model_file.locked(model, wait):
         model_file.history(model)  # refuses what is no model
-        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+        backbone: dict[str, Any] = {"weights": weights, "precision": precision, "device": device}
+        backbone |= {"workers": workers, "views": views}
         _discover(model, inbox, num_new, folder, propose, images, backbone)
 
 

@@ -29,8 +29,8 @@ NO_HEIC = "a HEIC photo; install pillow-heif (pip install 'happycat[heic]') or c
 def read_picture(path: Path, side: int | None = None) -> Image.Image:
     """The picture in the file, upright and RGB; of several frames the first.
 
-    `side` is what its shorter side will be resized to: a JPEG photo that is at least four times as large is decoded at a
-    half, a quarter or an eighth of its size, at the least twice as large as `side`.
+    `side` is what its shorter side will be resized to: a JPEG photo that is at least four times as large is decoded at
+    a half, a quarter or an eighth of its size, at the least twice as large as `side`.
     """
     picture = _picture_or_reason(path, None if side is None else REDUCED * side)
     if isinstance(picture, str):
@@ -54,7 +54,7 @@ def reason_against(path: Path) -> str | None:
 
 
 def _picture_or_reason(path: Path, enough: int | None = None) -> Image.Image | str:
-    """The picture, or in a few words why there is none; its shorter side may be smaller than it is, not than `enough`."""
+    """The picture, or in a few words why there is none; a JPEG may be made smaller, no side below `enough`."""
     _silence_pillow()
     Image.init()  # all decoders at once: threads that load them as they go miss some
     try:

@@ -44,7 +44,7 @@ class Pictures:
         return 0, 0
 
     def digest(self) -> str:
-        """Sixteen hex digits that identify these pictures, in this order: a hash of source, keys, stamps and decoder."""
+        """Sixteen hex digits that identify these pictures, in this order: a hash of source, keys and stamps."""
         content = json.dumps([DECODING, self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
