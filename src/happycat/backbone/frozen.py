@@ -55,8 +55,9 @@ class Frozen(nn.Module):
 
     def quantise(self) -> None:
         """Compute the linear layers in int8 from now on."""
-        self._before = self.weights_fingerprint()
-        quantise(self.model, self.name)
+        if self._before is None:
+            self._before = self.weights_fingerprint()
+            quantise(self.model, self.name)
 
     def _input(self) -> list:
         return [self.name, self.image_size, self.mean.tolist(), self.std.tolist()]

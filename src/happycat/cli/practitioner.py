@@ -32,10 +32,7 @@ WeightsOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
 ]
-ViewsOption = Annotated[
-    int | None,
-    typer.Option(help="views of an image that are averaged [3; that of fit]", min=1, rich_help_panel=BACKBONE),
-]
+VIEWS_OPTION = typer.Option(help="views of an image that are averaged", min=1, rich_help_panel=BACKBONE)
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -50,7 +47,7 @@ def fit(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-    views: ViewsOption = None,
+    views: Annotated[int, VIEWS_OPTION] = 3,
     mirror: Annotated[
         bool, typer.Option(help="augment with mirror images: a picture and its mirror image are of one class")
     ] = True,
@@ -71,9 +68,9 @@ def fit(
         precision=precision,
         device=device,
         workers=workers,
+        views=views,
         mirror=mirror,
         random_state=seed,
-        **({} if views is None else {"views": views}),
     )
     progress = Display()
     with (
@@ -107,7 +104,7 @@ def discover(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
-    views: ViewsOption = None,
+    views: Annotated[int | None, VIEWS_OPTION] = None,
 ) -> None:
     """Find new classes among unlabelled images; the model learns them as a new version."""
     num_new = new_classes(new)
