@@ -32,8 +32,9 @@ class PooledBackbone(Frozen):
         self.dim = self._dim()
 
     def freeze(self) -> None:
-        """Freeze it: no gradient, and no batch statistics."""
+        """Freeze it: no gradient, no batch statistics, and the memory layout in which convolutions are fastest."""
         self.requires_grad_(False).eval()
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, views: Tensor) -> Tensor:
         return self.at_once(views)
@@ -54,7 +55,8 @@ class PooledBackbone(Frozen):
             raise InputError(f"backbone {self.name} cannot be computed in int8; choose fp32 or bf16") from error
 
     def _pooled(self, views: Tensor) -> Tensor:
-        maps = self.model.forward_features(self.normalised_pixels(views))  # type: ignore[operator]
+        pixels = self.normalised_pixels(views).contiguous(memory_format=torch.channels_last)
+        maps = self.model.forward_features(pixels)  # type: ignore[operator]
         return self.model.forward_head(maps, pre_logits=True).float()  # type: ignore[operator]
 
     @torch.inference_mode()
