@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from happycat.backbone.int8 import is_installed
 from happycat.base import disk
 from happycat.base.errors import HappycatError
 from happycat.cli import display, main, running
@@ -119,6 +120,10 @@ def test_speed_prints_json(say):
     assert figures["ratio"]["cached"] == pytest.approx(figures["cached"] / figures["reference"])
     assert figures["ratio"]["fresh"] == pytest.approx(figures["fresh"] / figures["reference"])
     assert 0 < figures["reference"] < figures["cached"]
+    assert {"fp32", figures["trunk_precision"]} <= set(figures["extraction"]) == set(figures["extraction_ratio"])
+    assert figures["extraction_ratio"]["fp32"] == 1
+    assert ("int8" in figures["extraction"]) == is_installed()
+    assert 0 < figures["loader_12mp"] < figures["loader"]
 
 
 def test_speed_of_a_backbone_that_cannot_be_had(say):

@@ -435,6 +435,43 @@ def test_a_check_decodes_no_large_picture(tmp_path, monkeypatch):
     assert sizes == [(100, 50), (800, 400)]
 
 
+@pytest.mark.parametrize(
+    ("size", "side", "read"),
+    [
+        ((800, 400), 100, (400, 200)),  # twice as large as it is needed
+        ((800, 400), 101, (800, 400)),  # half of it would be less than that
+        ((1600, 3200), 100, (200, 400)),
+        ((8000, 4000), 100, (1000, 500)),  # an eighth is the least that the decoder knows
+        ((800, 400), None, (800, 400)),
+    ],
+)
+def test_a_large_photo_is_decoded_at_a_reduced_size(tmp_path, size, side, read):
+    corners(size).save(tmp_path / "a.jpg")
+    corners(size).save(tmp_path / "a.png")
+    pictures = FilePictures(tmp_path, ["a.jpg", "a.png"])
+    photo, whole = pictures.read(0, side), pictures.read(1, side)
+    assert photo.size == read
+    assert whole.size == size
+    assert close(photo.getpixel((2, 2)), RED)
+    assert close(photo.getpixel((read[0] - 2, read[1] - 2)), BLUE)
+
+
+def test_a_turned_photo_that_is_decoded_at_a_reduced_size_is_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned by 90°
+    corners((800, 400)).save(tmp_path / "a.jpg", exif=exif)
+    picture = read_picture(tmp_path / "a.jpg", 100)
+    assert picture.size == (200, 400)
+    assert close(picture.getpixel((197, 2)), RED)
+
+
+def test_another_way_of_decoding_is_another_key(tmp_path, monkeypatch):
+    corners().save(tmp_path / "a.jpg")
+    before = FilePictures(tmp_path, ["a.jpg"]).digest()
+    monkeypatch.setattr("happycat.images.pictures.DECODING", decoding.DECODING + 1)
+    assert FilePictures(tmp_path, ["a.jpg"]).digest() != before
+
+
 def test_a_line_break_in_a_name_is_written_out(tmp_path):
     (tmp_path / "a\nb.png").touch()
     assert refused(tmp_path / "a\nb.png") == "file is empty"

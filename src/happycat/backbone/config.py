@@ -20,7 +20,7 @@ from happycat.base.config import Checked, choice, setting
 from happycat.base.errors import HubError, InputError
 from happycat.base.seeding import seeded
 
-PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+PRECISIONS = {"bf16": torch.bfloat16, "fp32": torch.float32, "int8": torch.int8}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class BackboneConfig(Checked):
     name: str = setting("", "a timm model; one that is tuned is a ViT with a class token")
     weights: Path | None = setting(None, "its weights: safetensors or a plain state dict [hub]")
     image_size: int | None = setting(None, "image size: pixels a side of a view [the backbone's]", 1)
-    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [the fastest]")
+    precision: str | None = choice(None, tuple(PRECISIONS), "precision of the trunk [bf16 if native, else fp32]")
     device: str = setting("auto", "cpu, cuda, mps or auto")
 
     @property
@@ -87,12 +87,16 @@ def _build_for_features(config: BackboneConfig, seed: int) -> FeatureBackbone:
     # Only now: a size that the model cannot take is said before weights are fetched.
     pooled.model = with_weights(model, config.name, config.weights, config.image_size)
     pooled.freeze()
+    if precision is torch.int8:
+        pooled.quantise()
     return FeatureBackbone(pooled.to(device), Vectors(pooled.dim))
 
 
 def _from_scratch(config: BackboneConfig, device: torch.device, seed: int) -> Backbone:
     if config.weights is not None:
         raise InputError(f"{config.name} is trained from scratch: weights have no meaning for it")
+    if config.precision == "int8":
+        raise InputError(f"{config.name} is trained from scratch, and bytes cannot be trained: leave int8 out")
     model = scratch_model(config.name, config.image_size, seeded(seed, "scratch"))
     tail, half = Tail(model), (0.5, 0.5, 0.5)
     return Backbone(Trunk(model, config.name, half, half).to(device), tail.to(device))
@@ -121,6 +125,8 @@ def choose_device(name: str) -> torch.device:
 
 def choose_precision(name: str | None, device: torch.device) -> torch.dtype:
     """The precision of that name; without one, the fastest that the device computes natively."""
+    if name == "int8" and device.type != "cpu":
+        raise InputError(f"int8 is computed on a CPU, not on {device.type}; choose device cpu, or another precision")
     return fast_precision(device) if name is None else PRECISIONS[name]
 
 

@@ -235,7 +235,7 @@ def trunk_outputs(
             yield from (part.tolist() for part in np.array_split(shard, numbers[-1]))
 
     done: list[Tokens | Tensor] = []
-    for cut in view_loader(ViewDataset(pictures, plan, views), batches(), workers):
+    for cut in view_loader(ViewDataset(pictures, plan, views), batches(), workers, trunk.device):
         with torch.inference_mode():
             said = trunk(cut.flatten(0, 1).to(trunk.device, non_blocking=True))
         done.append(said.rounded() if isinstance(said, Tokens) else said)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from happycat.backbone.fingerprint import fingerprint
+from happycat.backbone.int8 import quantise
 
 
 class Frozen(nn.Module):
@@ -33,6 +34,7 @@ class Frozen(nn.Module):
         super().__init__()
         self.name, self.image_size, self.precision = name, image_size, precision
         self.model = model
+        self._before: str | None = None  # the fingerprint of the weights before they were cast or quantised
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1) * 255, persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1) * 255, persistent=False)
 
@@ -49,7 +51,13 @@ class Frozen(nn.Module):
 
     def weights_fingerprint(self) -> str:
         """Sixteen hex digits of the weights, the image size and the normalisation, the same in any precision."""
-        return fingerprint(self._input(), self.model.state_dict())
+        return self._before or fingerprint(self._input(), self.model.state_dict())
+
+    def quantise(self) -> None:
+        """Compute the linear layers in int8 from now on."""
+        if self._before is None:
+            self._before = self.weights_fingerprint()
+            quantise(self.model, self.name)
 
     def _input(self) -> list:
         return [self.name, self.image_size, self.mean.tolist(), self.std.tolist()]

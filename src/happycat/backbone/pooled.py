@@ -32,21 +32,31 @@ class PooledBackbone(Frozen):
         self.dim = self._dim()
 
     def freeze(self) -> None:
-        """Freeze it: no gradient, and no batch statistics."""
+        """Freeze it: no gradient, no batch statistics, and the memory layout in which convolutions are fastest."""
         self.requires_grad_(False).eval()
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, views: Tensor) -> Tensor:
         return self.at_once(views)
 
     def at_once(self, views: Tensor) -> Tensor:
         """All of the views together."""
-        if self.precision is torch.float32:
+        if self.precision is not torch.bfloat16:
             return self._pooled(views)
         with torch.autocast(self.device.type, dtype=self.precision):
             return self._pooled(views)
 
+    def quantise(self) -> None:
+        """Compute the linear layers in int8 from now on; a model that reads their weights itself is refused."""
+        super().quantise()
+        try:
+            self._pooled(torch.zeros(1, 3, self.image_size, self.image_size, dtype=torch.uint8))
+        except (AttributeError, RuntimeError, TypeError) as error:
+            raise InputError(f"backbone {self.name} cannot be computed in int8; choose fp32 or bf16") from error
+
     def _pooled(self, views: Tensor) -> Tensor:
-        maps = self.model.forward_features(self.normalised_pixels(views))  # type: ignore[operator]
+        pixels = self.normalised_pixels(views).contiguous(memory_format=torch.channels_last)
+        maps = self.model.forward_features(pixels)  # type: ignore[operator]
         return self.model.forward_head(maps, pre_logits=True).float()  # type: ignore[operator]
 
     @torch.inference_mode()

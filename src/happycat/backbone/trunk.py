@@ -50,7 +50,6 @@ class Trunk(Frozen):
         self.num_tokens = model.patch_embed.num_patches + model.num_prefix_tokens
         self.epsilon = cast(nn.LayerNorm, model.blocks[-1].norm1).eps
         model.blocks, model.norm, model.head = model.blocks[:-1], nn.Identity(), nn.Identity()
-        self._before_cast: str | None = None
         self.freeze()
 
     @property
@@ -60,19 +59,18 @@ class Trunk(Frozen):
     def freeze(self) -> None:
         """Freeze it: no gradient from now on, and the weights in the trunk's precision."""
         self.requires_grad_(False).eval()
+        if self.precision is torch.int8:
+            self.quantise()
+            return
         if self.precision != self._dtype == torch.float32:
-            self._before_cast = super().weights_fingerprint()
+            self._before = self.weights_fingerprint()
         self.model.to(self.precision)
 
     def thaw(self) -> None:
         """Unfreeze it for Stage-0, in full precision (backbones from scratch only)."""
         self.model.float()
         self.requires_grad_(True)
-        self._before_cast = None
-
-    def weights_fingerprint(self) -> str:
-        """Sixteen hex digits of the weights as they were before they were cast to the trunk's precision."""
-        return self._before_cast or super().weights_fingerprint()
+        self._before = None
 
     def forward(self, views: Tensor) -> Tokens:
         parts = [self.at_once(part) for part in views.split(self.views_at_once(len(views)))]

@@ -28,10 +28,15 @@ class ViewPlan:
     mirror: bool = True
     seed: int = 0
 
+    @property
+    def side(self) -> int:
+        """The shorter side of a resized picture, a little longer than a view."""
+        return round(self.image_size / self.crop_share)
+
     def resized(self, picture: Image.Image) -> Tensor:
         """The picture with its shorter side a little longer than a view; (3, H, W) uint8."""
-        side = round(self.image_size / self.crop_share)
-        return F.resize(F.pil_to_tensor(picture), [side], interpolation=F.InterpolationMode.BICUBIC, antialias=True)
+        pixels = F.pil_to_tensor(picture)
+        return F.resize(pixels, [self.side], interpolation=F.InterpolationMode.BICUBIC, antialias=True)
 
     def centre(self, resized: Tensor) -> Tensor:
         return F.center_crop(resized, [self.image_size, self.image_size])
@@ -58,7 +63,7 @@ class ViewDataset(Dataset):
 
     def __getitem__(self, i: int) -> Tensor | HappycatError:
         try:
-            resized = self.plan.resized(self.pictures.read(i))
+            resized = self.plan.resized(self.pictures.read(i, self.plan.side))
         except HappycatError as error:
             return error
         key = self.pictures.keys[i]
@@ -69,14 +74,21 @@ class ViewDataset(Dataset):
         return torch.stack(cut)
 
 
-def view_loader(dataset: ViewDataset, batches: Iterable[list[int]], workers: int) -> Iterator[Tensor]:
-    """Reads and cuts the given batches of pictures in worker processes; (B, views, 3, S, S) uint8 each."""
+def view_loader(
+    dataset: ViewDataset, batches: Iterable[list[int]], workers: int, device: torch.device | None = None
+) -> Iterator[Tensor]:
+    """Reads and cuts the given batches of pictures in worker processes; (B, views, 3, S, S) uint8 each.
+
+    For a CUDA `device` they are in pinned memory, from where they are copied while it computes.
+    """
+    pin = device is not None and device.type == "cuda"
     loader = DataLoader(
         dataset,
         batch_sampler=batches,
         num_workers=workers,
         prefetch_factor=4 if workers else None,
         collate_fn=_collate,
+        pin_memory=pin,
         # Its own generator: the loader draws a seed for its workers, who need none, from the global one otherwise.
         generator=torch.Generator().manual_seed(0),
     )

@@ -1,4 +1,4 @@
-"""Throughput benchmark of a training step of Happy: the reference, fresh views, cached tokens; measured in one run."""
+"""Throughput benchmark: a training step of Happy, three ways, feature extraction and reading; measured in one run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
 from PIL import Image
 from rich.table import Table
-from timm.layers import Mlp
-from timm.models.vision_transformer import Block, VisionTransformer
+from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
-from happycat.backbone.config import BackboneConfig, choose_device, choose_precision
+from happycat.backbone.config import PRECISIONS, BackboneConfig, choose_device, choose_precision, fast_precision
 from happycat.backbone.extraction import TRUNK_BATCH
+from happycat.backbone.int8 import is_installed
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.store import Recipe, TokenStore
 from happycat.backbone.tail import Tail, Vectors
@@ -42,6 +41,7 @@ NUM_OLD, NUM_NEW = 50, 10
 BATCH = 128
 REFERENCE_BATCH = 16  # images; 128 take minutes, and fewer stay in a CPU's cache, as 128 never do
 IMAGES = 4 * BATCH
+PHOTOS = {"loader": (500, 375), "loader_12mp": (4000, 3000)}  # width and height
 
 
 def measure_speed(
@@ -49,12 +49,12 @@ def measure_speed(
     seconds: float,
     progress: Progress,
 ) -> dict:
-    """Views per second of one Happy step, three ways, with the ratios and what bounds them."""
+    """Views per second of one Happy step, three ways, with the ratios, and of extraction and reading."""
     keep_freed_memory()
     place, backbone = choose_device(config.device), config.name
     model = check_model(create_model(backbone, config.image_size), backbone)
     whole, tail = copy.deepcopy(model).to(place), Tail(model).to(place)
-    trunk = Trunk(model, backbone, (0.5,) * 3, (0.25,) * 3, choose_precision(config.precision, place)).to(place)
+    trunk = _trunk(model, backbone, choose_precision(config.precision, place), place)
     pictures = _noise(trunk.image_size)
     plan = ViewPlan(image_size=trunk.image_size)
     progress.message(
@@ -64,10 +64,10 @@ def measure_speed(
     progress.message(threads_line(threads, others))
 
     with at_most(threads):
-        progress.message("the trunk, and the matrix multiply that bounds it")
-        extraction = _trunk_speed(trunk, pictures, seconds)
-        share = extraction * _flops_per_view(trunk) / _matmul_flops(trunk, seconds / 2)
-        loading = _loader_speed(plan, seconds)
+        progress.message("the trunk in every precision, and the matrix multiply that bounds it")
+        extraction = _extraction(whole, trunk, pictures, seconds)
+        share = extraction[_name(trunk.precision)] * _flops_per_view(whole, trunk) / _matmul_flops(trunk, seconds / 2)
+        loading = {name: _loader_speed(plan, size, seconds) for name, size in PHOTOS.items()}
         progress.message("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
         plain = _reference_steps(whole, pictures, place)
         before = _rate(plain, seconds / 2, warm_up=1)
@@ -83,7 +83,7 @@ def measure_speed(
         "backbone": backbone,
         "image_size": trunk.image_size,
         "tokens": trunk.num_tokens,
-        "trunk_precision": str(trunk.precision).removeprefix("torch."),
+        "trunk_precision": _name(trunk.precision),
         "device": str(place),
         "threads": threads,
         "cores": cores(),
@@ -95,8 +95,9 @@ def measure_speed(
         "cached": cached,
         "ratio": {"fresh": fresh / reference, "cached": cached / reference},
         "extraction": extraction,
+        "extraction_ratio": {name: rate / extraction["fp32"] for name, rate in extraction.items()},
         "extraction_share_of_matmul": share,
-        "loader": loading,
+        **loading,
     }
 
 
@@ -119,10 +120,23 @@ def speed_table(figures: dict) -> Table:
     table.add_row("(b) fresh views", f"{figures['fresh']:.2f}", f"{figures['ratio']['fresh']:.1f}")
     table.add_row("(c) cached tokens", f"{figures['cached']:.0f}", f"{figures['ratio']['cached']:.0f}")
     table.add_section()
-    share = figures["extraction_share_of_matmul"]
-    table.add_row("trunk alone (extraction)", f"{figures['extraction']:.2f}", f"{share:.0%} of a bare matmul")
-    table.add_row("reading and cropping JPEGs, one worker", f"{figures['loader']:.0f}", "")
+    share = f"{figures['extraction_share_of_matmul']:.0%} of a bare matmul"
+    for name, rate in figures["extraction"].items():
+        chosen = f", {share}" if name == figures["trunk_precision"] else ""
+        table.add_row(
+            f"trunk alone (extraction), {name}", f"{rate:.2f}", f"{figures['extraction_ratio'][name]:.2f}{chosen}"
+        )
+    for name, (width, height) in PHOTOS.items():
+        table.add_row(f"reading and cropping JPEGs of {width} × {height}, one worker", f"{figures[name]:.0f}", "")
     return table
+
+
+def _trunk(model: VisionTransformer, name: str, precision: torch.dtype, device: torch.device) -> Trunk:
+    return Trunk(model, name, (0.5,) * 3, (0.25,) * 3, precision).to(device)
+
+
+def _name(precision: torch.dtype) -> str:
+    return next(name for name, kind in PRECISIONS.items() if kind is precision)
 
 
 def _noise(size: int) -> ArrayPictures:
@@ -218,18 +232,30 @@ def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, seconds
     return _rate(steps(), seconds, warm_up=1)
 
 
-def _flops_per_view(trunk: Trunk) -> float:
+def _extraction(whole: VisionTransformer, chosen: Trunk, pictures: ArrayPictures, seconds: float) -> dict[str, float]:
+    """Views per second of the trunk in fp32, in what else the device computes natively, and in the chosen precision."""
+    device, rates = chosen.device, {}
+    precisions = [torch.float32, fast_precision(device), chosen.precision]
+    precisions += [torch.int8] if device.type == "cpu" and is_installed() else []
+    for precision in dict.fromkeys(precisions):
+        same = precision is chosen.precision
+        trunk = chosen if same else _trunk(copy.deepcopy(whole), chosen.name, precision, device)
+        rates[_name(precision)] = _trunk_speed(trunk, pictures, seconds)
+    return rates
+
+
+def _flops_per_view(whole: VisionTransformer, trunk: Trunk) -> float:
     """Multiply-adds × 2 in the trunk's linear layers: 12 D² a token and block for a plain ViT."""
-    blocks = trunk.model.blocks
-    weights = sum(p.numel() for p in blocks.parameters() if p.ndim == 2)
+    weights = sum(p.numel() for p in whole.blocks[:-1].parameters() if p.ndim == 2)
     return 2 * trunk.num_tokens * weights
 
 
 def _matmul_flops(trunk: Trunk, seconds: float) -> float:
-    """Operations per second of the trunk's largest matrix multiply, bare, in its precision."""
+    """Operations per second of the trunk's largest matrix multiply, bare, in its precision (of int8, in fp32)."""
     rows = trunk.views_at_once(TRUNK_BATCH) * trunk.num_tokens
-    a = torch.ones(rows, trunk.dim, dtype=trunk.precision, device=trunk.device)
-    layer = cast(Mlp, cast(Block, trunk.model.blocks[0]).mlp).fc1.weight.detach().to(a)
+    dtype = torch.float32 if trunk.precision is torch.int8 else trunk.precision
+    a = torch.ones(rows, trunk.dim, dtype=dtype, device=trunk.device)
+    layer = torch.ones(4 * trunk.dim, trunk.dim).to(a)
 
     def steps() -> Iterator[int]:
         while True:
@@ -239,13 +265,13 @@ def _matmul_flops(trunk: Trunk, seconds: float) -> float:
     return _rate(steps(), seconds)
 
 
-def _loader_speed(plan: ViewPlan, seconds: float) -> float:
-    """Views per second that one worker makes of JPEG photographs of 500 × 375: read, decode, resize, crop twice."""
-    random, keys = np.random.default_rng(0), [f"{i}.jpg" for i in range(8)]
+def _loader_speed(plan: ViewPlan, size: tuple[int, int], seconds: float) -> float:
+    """Views per second that one worker makes of JPEG photographs of that size: read, decode, resize, crop twice."""
+    random, keys = np.random.default_rng(0), [f"{i}.jpg" for i in range(4)]
     with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
         for key in keys:
             coarse = Image.fromarray(random.integers(0, 256, (25, 33, 3), dtype=np.uint8))
-            coarse.resize((500, 375), Image.Resampling.BICUBIC).save(Path(folder) / key)
+            coarse.resize(size, Image.Resampling.BICUBIC).save(Path(folder) / key)
         dataset = ViewDataset(FilePictures(Path(folder), keys), plan, ("1", "2"))
 
         def steps() -> Iterator[int]:

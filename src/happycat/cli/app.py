@@ -81,8 +81,8 @@ def propose_next(model: Path, inbox: Path, number: int | str, progress: Progress
 
 def teach_next(model: Path, lesson: Lesson, ask: Join, progress: Progress, backbone: dict[str, Any]) -> str:
     """Learn labelled images as the model's next version; what was learned, in a sentence."""
+    from happycat.model.counts import in_words
     from happycat.model.estimator import Happycat
-    from happycat.model.membership import called, in_words
 
     def same(name: object, label: object, images: int) -> bool:
         return ask(f"{in_words(images)} of {name} are in {label}, which was discovered. Are they the same?")
@@ -92,8 +92,8 @@ def teach_next(model: Path, lesson: Lesson, ask: Join, progress: Progress, backb
         files = [] if isinstance(lesson.source, Path) else list(lesson.source)
         if lesson.to is not None:
             entry = cat.move(files, lesson.to)
-            images, words = len(files), f"more images of {called(cat.registry_, entry)}"
-            what = f"teach {in_words(images)} of {called(cat.registry_, entry)}"
+            images, words = len(files), f"more images of {cat.registry_.called(entry)}"
+            what = f"teach {in_words(images)} of {cat.registry_.called(entry)}"
         else:
             name = None if lesson.name is None else cat.registry_.typed(lesson.name)
             labels = None if name is None else [name] * len(files)

@@ -25,7 +25,7 @@ SizeOption = Annotated[
     int | None, typer.Option(help="image size: pixels a side of a view [the backbone's]", rich_help_panel=BACKBONE)
 ]
 PrecisionOption = Annotated[
-    str | None, typer.Option(help="precision of the trunk: bf16 or fp32 [the fastest]", rich_help_panel=BACKBONE)
+    str | None, typer.Option(help="precision: bf16, fp32 or int8 [bf16 if native, else fp32]", rich_help_panel=BACKBONE)
 ]
 DeviceOption = Annotated[str, typer.Option(help="device: cpu, cuda, mps or auto", rich_help_panel=BACKBONE)]
 BackboneOption = Annotated[str | None, typer.Option(help="a timm model (`happycat list`)", rich_help_panel=BACKBONE)]

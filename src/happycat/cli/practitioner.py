@@ -35,6 +35,7 @@ WorkersOption = Annotated[
     int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
 ]
 AGAIN = "the same command begins again, with what is kept"  # when a process has died
+VIEWS_OPTION = typer.Option(help="views of an image that are averaged", min=1, rich_help_panel=BACKBONE)
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
 
 
@@ -49,6 +50,7 @@ def fit(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    views: Annotated[int, VIEWS_OPTION] = 3,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
     strategy: StrategyOption = "auto",
@@ -73,6 +75,7 @@ def fit(
             precision=precision,
             device=device,
             workers=workers,
+            views=views,
             mirror=mirror,
             random_state=seed,
         )
@@ -111,6 +114,7 @@ def discover(
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
     workers: WorkersOption = None,
+    views: Annotated[int | None, VIEWS_OPTION] = None,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
     strategy: StrategyOption = "auto",
@@ -125,7 +129,8 @@ def discover(
         model_file.locked(model, wait) if ranks.first else nullcontext(),
     ):
         model_file.history(model)  # refuses what is no model
-        backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
+        backbone: dict[str, Any] = {"weights": weights, "precision": precision, "device": device}
+        backbone |= {"workers": workers, "views": views}
         _discover(model, inbox, num_new, folder, propose, images, backbone, ranks)
 
 

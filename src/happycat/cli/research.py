@@ -124,7 +124,7 @@ def speed(
     seconds: Annotated[float, typer.Option(help="seconds to measure each figure, at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Measure training throughput: the reference step, fresh views, cached tokens."""
+    """Measure throughput: a training step (reference, fresh, cached), extraction by precision, reading."""
     from happycat.benchmark.speed import measure_speed, speed_table
 
     config = backbone_config(backbone, None, image_size, precision, device)

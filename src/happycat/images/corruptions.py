@@ -42,7 +42,8 @@ class CorruptedPictures(Pictures):
         self.severity = _possible(corruption, severity)
         self.pictures, self.corruption = pictures, corruption
 
-    def read(self, i: int) -> Image.Image:
+    def read(self, i: int, side: int | None = None) -> Image.Image:
+        # The whole picture: how a corruption looks depends on the size.
         return corrupt(self.pictures.read(i), self.corruption, self.severity, seed=self.keys[i])
 
     def stamp(self, i: int) -> tuple[int, int]:

@@ -21,12 +21,18 @@ SIXTEEN_BITS = 65535
 BITS_PER_SAMPLE = 258  # the TIFF tag
 MEGA = 1_000_000
 HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1"})
+DECODING = 2  # changes when pictures of the same file do, so that nothing stored for the earlier ones is used
+REDUCED = 2  # how many times as large as it is needed a JPEG photo is decoded at least, before it is resized
 NO_HEIC = "a HEIC photo; install pillow-heif (pip install 'happycat[heic]') or convert it to JPEG"
 
 
-def read_picture(path: Path) -> Image.Image:
-    """The picture in the file, upright and RGB; of several frames the first."""
-    picture = picture_or_reason(path)
+def read_picture(path: Path, side: int | None = None) -> Image.Image:
+    """The picture in the file, upright and RGB; of several frames the first.
+
+    `side` is what its shorter side will be resized to: a JPEG photo that is at least four times as large is decoded at
+    a half, a quarter or an eighth of its size, at the least twice as large as `side`.
+    """
+    picture = _picture_or_reason(path, None if side is None else REDUCED * side)
     if isinstance(picture, str):
         raise InputError(f"{shown(path)} cannot be read as an image ({picture}); remove or replace it")
     return picture
@@ -34,7 +40,7 @@ def read_picture(path: Path) -> Image.Image:
 
 def picture_or_reason(path: Path) -> Image.Image | str:
     """The upright RGB picture, or in a few words why there is none."""
-    return _picture_or_reason(path, reduced=False)
+    return _picture_or_reason(path)
 
 
 def reason_against(path: Path) -> str | None:
@@ -43,16 +49,16 @@ def reason_against(path: Path) -> str | None:
     The file is decoded to its end, so that a truncated one is found. Of a JPEG file only an eighth of the width and
     height is computed: the same damage is found, for a photo of 12 megapixels six times as fast.
     """
-    outcome = _picture_or_reason(path, reduced=True)
+    outcome = _picture_or_reason(path, enough=1)
     return outcome if isinstance(outcome, str) else None
 
 
-def _picture_or_reason(path: Path, reduced: bool) -> Image.Image | str:
-    """The picture, if `reduced` perhaps smaller than it is, or in a few words why there is none."""
+def _picture_or_reason(path: Path, enough: int | None = None) -> Image.Image | str:
+    """The picture, or in a few words why there is none; a JPEG may be made smaller, no side below `enough`."""
     _silence_pillow()
     Image.init()  # all decoders at once: threads that load them as they go miss some
     try:
-        return _unusual_file(path) or _decoded(path, reduced)
+        return _unusual_file(path) or _decoded(path, enough)
     except UnidentifiedImageError:
         return "not an image"
     except Image.DecompressionBombError as error:
@@ -88,7 +94,7 @@ def _unusual_file(path: Path) -> str | None:
     return None if status.st_size else "file is empty"
 
 
-def _decoded(path: Path, reduced: bool) -> Image.Image | str:
+def _decoded(path: Path, enough: int | None) -> Image.Image | str:
     """The picture, decoded only if its header promises one that can be used."""
     opened = _opened(path)
     if opened is None:
@@ -96,8 +102,8 @@ def _decoded(path: Path, reduced: bool) -> Image.Image | str:
     with opened as image:
         if reason := _unusable(image):
             return reason
-        if reduced and image.format in ("JPEG", "MPO"):  # of a HEIC photo, only the embedded thumbnail would be read
-            image.draft(image.mode, (1, 1))
+        if enough and image.format in ("JPEG", "MPO"):  # of a HEIC photo, only the embedded thumbnail would be read
+            image.draft(image.mode, (enough, enough))
         return _upright_rgb(image)
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from happycat.base.disk import file_sha256
 from happycat.base.errors import InputError
-from happycat.images.decoding import read_picture
+from happycat.images.decoding import DECODING, read_picture
 
 CROP_SHARE = 224 / 256  # the authors resize to 256 and crop 224; other sizes keep the proportion
 
@@ -35,8 +35,8 @@ class Pictures:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def read(self, i: int) -> Image.Image:
-        """The i-th picture as RGB."""
+    def read(self, i: int, side: int | None = None) -> Image.Image:
+        """The i-th picture as RGB; one that is far larger than `side` may be given smaller, as `read_picture` does."""
         raise NotImplementedError
 
     def stamp(self, i: int) -> tuple[int, int]:
@@ -45,7 +45,7 @@ class Pictures:
 
     def digest(self) -> str:
         """Sixteen hex digits that identify these pictures, in this order: a hash of source, keys and stamps."""
-        content = json.dumps([self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
+        content = json.dumps([DECODING, self.source, [[key, *self.stamp(i)] for i, key in enumerate(self.keys)]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def content(self, i: int) -> bytes:
@@ -75,8 +75,8 @@ class FilePictures(Pictures):
         self.root = Path(root)
         self._stamps: dict[int, tuple[int, int]] = {}
 
-    def read(self, i: int) -> Image.Image:
-        return read_picture(self.root / self.keys[i])
+    def read(self, i: int, side: int | None = None) -> Image.Image:
+        return read_picture(self.root / self.keys[i], side)
 
     def stamp(self, i: int) -> tuple[int, int]:
         if i not in self._stamps:
@@ -112,7 +112,7 @@ class ArrayPictures(Pictures):
         super().__init__([str(i) for i in range(len(pixels))])
         self.pixels = pixels
 
-    def read(self, i: int) -> Image.Image:
+    def read(self, i: int, side: int | None = None) -> Image.Image:
         return Image.fromarray(self.pixels[i]).convert("RGB")
 
     def content(self, i: int) -> bytes:
@@ -137,8 +137,8 @@ class Subset(Pictures):
                 f"the split names image {error}, which the data set does not have; is it another version of it?"
             ) from None
 
-    def read(self, i: int) -> Image.Image:
-        return self.pictures.read(self.places[i])
+    def read(self, i: int, side: int | None = None) -> Image.Image:
+        return self.pictures.read(self.places[i], side)
 
     def stamp(self, i: int) -> tuple[int, int]:
         return self.pictures.stamp(self.places[i])

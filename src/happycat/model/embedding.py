@@ -46,9 +46,25 @@ def extractor_of(
     if base is not None:
         if base.arrays:
             extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
+        _check_precision(config.precision, base.metadata.get("precision"))
         if extractor.fingerprint() != base.metadata["fingerprint"]:
             raise InputError(f"the model was made with other weights of {config.name}; give a file of the same")
     return extractor
+
+
+def _check_precision(asked: str | None, made: str | None) -> None:
+    """Refuse int8 for a model that was made without it, and the other way round: its features differ too much."""
+    if asked != made and "int8" in (asked, made):
+        usual = "in fp32 or bf16"
+        ours, theirs = (f"in {name}" if name == "int8" else usual for name in (asked, made))
+        raise InputError(f"the model was made with its backbone {theirs}, not {ours}: keep to that, or fit again")
+
+
+def view_names(number: int) -> tuple[str, ...]:
+    """The names of so many views of a picture: the centre view and random ones."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputError(f"views must be a number of views, at least 1, got {number!r}")
+    return ("centre", *(str(view) for view in range(1, number)))
 
 
 def embed(
@@ -132,6 +148,7 @@ def trained(
     used: Tensor,
     training: Training,
     progress: Progress,
+    views_used: tuple[str, ...],
 ) -> dict[str, Tensor]:
     """Train a backbone that starts from scratch on the pictures that are `used`; Calm's state after that.
 
@@ -149,6 +166,6 @@ def trained(
     with threads_for(network_flops(trunk)):
         for _ in train_from_scratch(tail, views, truth, calm, small_vit_config(), training):
             advance(1)
-        seen = Labelled(VectorViews(views.every(tail, calm.random_views)), truth)
+        seen = Labelled(VectorViews(views.every(tail, len(views_used) - 1)), truth)
         list(calm.fit(seen, training))
     return {name: value.cpu() for name, value in calm.state_dict().items()}

@@ -25,7 +25,7 @@ from happycat.model import file as model_file
 from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
-from happycat.model.embedding import Embedded, embed, embedded, extractor_of
+from happycat.model.embedding import Embedded, embed, embedded, extractor_of, view_names
 from happycat.model.file import Part, VersionTag
 from happycat.model.fitting import discover_classes, fit_classes
 from happycat.model.results import Assignment, Discovery
@@ -51,12 +51,16 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         Its weights, safetensors or a plain state dict; without them, those of the hub.
     image_size : int, optional
         Pixels a side of a view; without it, the backbone's own.
-    precision : {"bf16", "fp32"}, optional
-        Precision of the backbone; without it, the fastest on the device.
+    precision : {"bf16", "fp32", "int8"}, optional
+        Precision of the backbone; without it, bf16 where the device computes it natively, else fp32. A model that is
+        made in int8 is used in int8.
     device : str
         "cpu", "cuda", "mps" or "auto".
     workers : int, optional
         Worker processes that read images.
+    views : int
+        How many views of an image are averaged where classes are learned and discovered: the centre view and random
+        ones. A prediction takes the centre view.
     mirror : bool
         Whether a picture's mirror image is of the same class.
     random_state : int, optional
@@ -118,6 +122,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         precision: str | None = None,
         device: str = "auto",
         workers: int | None = None,
+        views: int = len(VIEWS),
         mirror: bool = True,
         random_state: int | None = None,
         progress: Progress | None = None,
@@ -129,6 +134,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         self.precision = precision
         self.device = device
         self.workers = workers
+        self.views = views
         self.mirror = mirror
         self.random_state = random_state
         self.progress = progress
@@ -138,14 +144,14 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Source, y: Any = None) -> Happycat:
         """Learn the labelled classes: a folder of folders, a CSV file with path and label, or images and labels."""
-        seed, source = checked_seed(self.random_state), accepted(X)
+        seed, views, source = checked_seed(self.random_state), view_names(self.views), accepted(X)
         labels = checked_labels(source, y)
         numbered_classes(listed_labels(source) if isinstance(source, Path) else labels or [])
         vectors = isinstance(source, VectorRows)
         extractor = None if vectors else self._built(self.backbone, None)
         with self._watched() as progress:
             gathered, named = read_labelled(source, labels, progress.step("reading"))
-            state, self.fitted_ = fit_classes(extractor, gathered, named, seed, progress, self.cache_dir)
+            state, self.fitted_ = fit_classes(extractor, gathered, named, seed, progress, self.cache_dir, views)
         self._take(state, VECTORS if vectors else self.backbone)
         self._extractor, self._base, self._tag = extractor, None, None
         return self
@@ -158,7 +164,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         with self._watched() as progress:
             gathered = read(source, progress.step("reading"))
             check_enough(len(gathered.pictures), number)
-            features = embed(extractor, gathered.pictures, VIEWS, progress, self.cache_dir)
+            features = embed(extractor, gathered.pictures, view_names(self.views), progress, self.cache_dir)
             generator = seeded(state.random_state, "discover", self.stage_)
             found = discover_classes(state, gathered, features, number, generator, progress)
         self.stage_ += 1
@@ -203,7 +209,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "registry_")
         if not Path(path).exists():
-            base = self._base or base_part(self.extractor(), self.weights, self.precision)
+            base = self._base or base_part(self.extractor(), self.weights, self.precision, self.views)
             self._tag = model_file.create(path, base, version_part(self._state()), what, more)
             return self._tag.number
         with model_file.locked(path):

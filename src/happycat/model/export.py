@@ -33,6 +33,8 @@ class Exported(nn.Module):
         extractor = cat.extractor()
         if extractor is None:
             raise InputError("a model of vectors has no images to take in; only a model of images can be exported")
+        if extractor.trunk.precision is torch.int8:
+            raise InputError("a model that was made in int8 cannot be exported; fit it in fp32 or bf16 for that")
         self.trunk = copy.deepcopy(extractor.trunk).cpu()
         self.trunk.precision = torch.float32
         self.trunk.freeze()

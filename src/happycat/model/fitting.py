@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.backbone.extraction import VIEWS, FeatureExtractor
+from happycat.backbone.extraction import FeatureExtractor
 from happycat.backbone.tail import Vectors
 from happycat.base.progress import Progress
 from happycat.base.seeding import seeded
@@ -41,13 +41,15 @@ def fit_classes(
     seed: int,
     progress: Progress,
     cache_dir: str | Path | None,
+    views: tuple[str, ...],
 ) -> tuple[State, FitReport]:
-    """Learn the labelled classes, and the accuracy on images that were held out at first."""
+    """Learn the labelled classes from these views, and the accuracy on images that were held out at first."""
     names, truth = numbered_classes(labels)
     progress.message(f"{len(truth)} images of {len(names)} classes")
     validation = held_out(truth, seeded(seed, "held out"))
-    state = trained(extractor, gathered.pictures, truth, ~validation, Training(seeded(seed, "backbone")), progress)
-    features = embed(extractor, gathered.pictures, VIEWS, progress, cache_dir)
+    training = Training(seeded(seed, "backbone"))
+    state = trained(extractor, gathered.pictures, truth, ~validation, training, progress, views)
+    features = embed(extractor, gathered.pictures, views, progress, cache_dir)
     check_differ(features)
     with threads_for(features_flops(features)):
         advance = progress.step("learning")

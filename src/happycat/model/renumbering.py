@@ -24,11 +24,11 @@ from happycat.methods.calm.mixture import Mixture
 from happycat.methods.calm.prediction import nearest
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, count_images, decide, remember, take_up
+from happycat.model.counts import in_words
 from happycat.model.discovering import write_results
 from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.fitting import searched
-from happycat.model.membership import in_words
 from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review, last_discovery, last_review
 

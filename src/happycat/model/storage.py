@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
 from happycat.base.errors import StorageError
 from happycat.methods.calm.method import Calm, CalmConfig
@@ -64,10 +64,13 @@ def read_state(found: ModelFile) -> State:
     return State(calm, registry, metadata["stage"], metadata["mean_cosine"], metadata["random_state"])
 
 
-def base_part(extractor: FeatureExtractor | None, weights: str | Path | None, precision: str | None) -> Part:
+def base_part(
+    extractor: FeatureExtractor | None, weights: str | Path | None, precision: str | None, views: int
+) -> Part:
     """The base of a model file: which backbone it needs; the weights, too, of one that was trained from scratch."""
     metadata = {"backbone": VECTORS} if extractor is None else extractor.metadata()
     metadata |= {"weights": str(Path(weights).resolve()) if weights else None, "precision": precision}
+    metadata["views"] = views
     tensors = {} if extractor is None else extractor.tensors()
     return Part(metadata, {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()})
 
@@ -81,6 +84,7 @@ def backbone_params(base: Part) -> dict[str, Any]:
         "image_size": metadata.get("image_size"),
         "precision": metadata["precision"],
         "mirror": metadata.get("mirror", True),
+        "views": metadata.get("views", len(VIEWS)),  # a file without it is older than the choice
     }
     return params if metadata["backbone"] == VECTORS else {**params, "backbone": metadata["backbone"]}
 

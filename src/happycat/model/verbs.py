@@ -10,13 +10,13 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from happycat.backbone.extraction import VIEWS, FeatureExtractor
+from happycat.backbone.extraction import FeatureExtractor
 from happycat.base.progress import Progress
 from happycat.images.collecting import Gathered
 from happycat.images.sources import Accepted, Label, Source, checked_labels, read, read_labelled
 from happycat.model import from_images, membership
 from happycat.model.chosen import Chosen
-from happycat.model.embedding import embed
+from happycat.model.embedding import embed, view_names
 from happycat.model.entry import ClassEntry
 from happycat.model.fitting import chosen_images
 from happycat.model.from_images import Taught
@@ -138,7 +138,7 @@ class CorrectionVerbs:
             return self._chosen_of(gathered, progress), named
 
     def _chosen_of(self, gathered: Gathered, progress: Progress) -> Chosen:
-        features = embed(self.extractor(), gathered.pictures, VIEWS, progress, self.cache_dir)
+        features = embed(self.extractor(), gathered.pictures, view_names(self.views), progress, self.cache_dir)
         if self._file is not None:  # the last discovery's folder is read when it is needed
             review, self._file = review_of_stage(self._file, self.stage_), None
             if review is not None:

@@ -1,0 +1,198 @@
+"""Linear layers in bytes: exact integers, rows on their own, close to fp32; and never mixed with another precision."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+import timm
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from happycat import Happycat
+from happycat.backbone import int8
+from happycat.backbone.config import BackboneConfig, build, build_for_features
+from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.int8 import Int8Linear
+from happycat.base.errors import InputError
+from happycat.images.pictures import ArrayPictures
+from happycat.model.export import export_onnx
+
+NAME = "vit_tiny_patch16_224"
+
+
+@pytest.fixture(autouse=True)
+def _packages():
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    save_file(timm.create_model(NAME, num_classes=0).state_dict(), path)
+    return path
+
+
+def config(weights, **changes) -> BackboneConfig:
+    return BackboneConfig(**{"name": NAME, "weights": weights, "image_size": 32, "device": "cpu", **changes})
+
+
+def layer(inputs: int = 24, outputs: int = 40, bias: bool = True) -> nn.Linear:
+    torch.manual_seed(1)
+    return nn.Linear(inputs, outputs, bias=bias).requires_grad_(False)
+
+
+def by_hand(linear: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    """y = Σ r (q − z) s Q + b, row by row and output by output, in double precision."""
+    y = torch.empty(len(x), linear.out_features, dtype=torch.double)
+    for i, row in enumerate(x.double()):
+        low, high = min(row.min(), 0), max(row.max(), 0)
+        r = max((high - low) / 255, 1e-30)
+        z = round(float(-low / r))
+        q = torch.tensor([min(255, max(0, round(float(value / r)) + z)) for value in row])
+        for j, w in enumerate(linear.weight.double()):
+            s = max(w.abs().max() / 127, 1e-30)
+            y[i, j] = r * s * ((q - z) * (w / s).round()).sum() + (0 if linear.bias is None else linear.bias[j])
+    return y
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_layer_computes_its_equation(monkeypatch, bias, signed):
+    if signed and not int8._signed_bytes():
+        pytest.skip("this CPU multiplies signed bytes inexactly")
+    monkeypatch.setattr(int8, "_signed_bytes", lambda: signed)
+    linear, x = layer(bias=bias), torch.randn(5, 24, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(Int8Linear(linear)(x).double(), by_hand(linear, x), atol=1e-5, rtol=1e-4)
+
+
+def test_the_largest_products_do_not_overflow():
+    linear = layer(512, 3, bias=False)
+    linear.weight.fill_(-1.0)
+    x = torch.ones(2, 512)
+    x[1] = -3.0
+    torch.testing.assert_close(Int8Linear(linear)(x), linear(x), rtol=1e-5, atol=1e-3)
+
+
+def test_rows_do_not_depend_on_each_other():
+    quantised = Int8Linear(layer())
+    x = torch.randn(6, 24)
+    x[3] *= 1000
+    torch.testing.assert_close(quantised(x)[:3], quantised(x[:3]), rtol=0, atol=1e-6)
+
+
+def test_a_row_of_zeros_and_a_weight_of_zeros():
+    linear = layer()
+    linear.weight[7] = 0
+    y = Int8Linear(linear)(torch.zeros(2, 3, 24))
+    torch.testing.assert_close(y, linear.bias.expand(2, 3, 40))
+
+
+def test_what_is_not_finite_is_seen():
+    x = torch.randn(2, 24)
+    x[0, 0] = torch.nan
+    y = Int8Linear(layer())(x)
+    assert not y[0].isfinite().any()
+    assert y[1].isfinite().all()
+
+
+def test_the_features_of_a_vit_are_close(weights):
+    views = torch.randint(256, (5, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    exact, rough = (build(config(weights, precision=precision)) for precision in ("fp32", "int8"))
+    with torch.inference_mode():
+        one, two = (parts.tail(parts.trunk(views)) for parts in (exact, rough))
+    assert not torch.equal(one, two)
+    assert nn.functional.cosine_similarity(one, two).min() > 0.99
+
+
+def test_a_backbone_is_itself_in_int8_but_computes_something_else(weights):
+    one, two = (FeatureExtractor.of(config(weights, precision=p), workers=0) for p in ("fp32", "int8"))
+    pictures = ArrayPictures(np.zeros((2, 32, 32, 3), np.uint8))
+    assert one.fingerprint() == two.fingerprint()
+    assert one.trunk.fingerprint() != two.trunk.fingerprint()
+    assert one.recipe(pictures) != two.recipe(pictures)
+    two.trunk.freeze()  # once more
+    assert one.fingerprint() == two.fingerprint()
+
+
+def test_a_vit_that_pools_its_patches_is_quantised_too(tmp_path):
+    torch.manual_seed(0)
+    name, path = "vit_pwee_patch16_reg1_gap_256", tmp_path / "pooled.safetensors"
+    save_file(timm.create_model(name, num_classes=0, img_size=32).state_dict(), path)
+    exact, rough = (build_for_features(config(path, name=name, precision=p)).trunk for p in ("fp32", "int8"))
+    views = torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        one, two = exact(views), rough(views)
+    assert not torch.equal(one, two)
+    assert nn.functional.cosine_similarity(one, two).min() > 0.99
+    assert exact.weights_fingerprint() == rough.weights_fingerprint()
+
+
+def test_a_model_without_linear_layers_is_refused(tmp_path):
+    path = tmp_path / "cnn.safetensors"
+    save_file(timm.create_model("resnet18", num_classes=0).state_dict(), path)
+    with pytest.raises(InputError, match="resnet18 has no linear layers, for which int8 is"):
+        build_for_features(config(path, name="resnet18", precision="int8"))
+
+
+def test_what_int8_is_not_for(weights, monkeypatch):
+    with pytest.raises(InputError, match="bytes cannot be trained"):
+        build(BackboneConfig(name="scratch_vit", precision="int8", device="cpu"))
+    with pytest.raises(InputError, match="int8 is computed on a CPU, not on meta"):
+        build(config(weights, precision="int8", device="meta"))
+    real = builtins.__import__
+
+    def without(name, *more):
+        if name == "onnxruntime":
+            raise ImportError(name=name)
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(InputError, match=r"onnxruntime, which is not installed; pip install 'happycat\[int8\]'"):
+        build(config(weights, precision="int8"))
+    assert not int8.is_installed()
+
+
+SHADES = np.repeat(np.array([20, 90, 160, 230], np.uint8), 6)
+
+
+def pictures(seed: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).integers(-15, 15, (24, 32, 32))
+    return np.clip(SHADES[:, None, None] + noise, 0, 255).astype(np.uint8)
+
+
+def test_a_model_keeps_to_its_precision_and_to_its_views(weights, tmp_path):
+    values = {"weights": weights, "image_size": 32, "device": "cpu", "workers": 0}
+    for precision, other, views in (("int8", "fp32", 1), (None, "int8", 2)):
+        path = tmp_path / f"{precision}.cat"
+        cat = Happycat(NAME, precision=precision, views=views, **values).fit(pictures(0), SHADES)
+        cat.save(path)
+        again = Happycat.load(path, device="cpu")
+        assert (again.precision, again.views) == (precision, views)
+        np.testing.assert_array_equal(again.transform(pictures(1)), cat.transform(pictures(1)))
+        with pytest.raises(InputError, match="keep to that, or fit again"):
+            Happycat.load(path, device="cpu", precision=other).discover(pictures(1), 1)
+        if precision == "int8":
+            with pytest.raises(InputError, match="made in int8 cannot be exported"):
+                export_onnx(cat, tmp_path / "m.onnx")
+    with pytest.raises(InputError, match="views must be a number of views"):
+        Happycat(NAME, views=0, **values).fit(pictures(0), SHADES)
+
+
+def test_as_many_views_as_were_asked_for_are_extracted(weights, monkeypatch):
+    seen = []
+    extract = FeatureExtractor.extract
+
+    def watched(self, pictures, views, *more):
+        seen.append(views)
+        return extract(self, pictures, views, *more)
+
+    monkeypatch.setattr(FeatureExtractor, "extract", watched)
+    cat = Happycat(NAME, weights=weights, image_size=32, device="cpu", workers=0, views=2).fit(pictures(0), SHADES)
+    cat.discover(pictures(1), 1)
+    cat.predict(pictures(1))
+    assert seen == [("centre", "1"), ("centre", "1"), ("centre",)]
