@@ -32,6 +32,7 @@ class CorrectionVerbs:
 
     registry_: ClassRegistry
     stage_: int
+    views: int
     cache_dir: str | Path | None
     _counted: dict[bytes, int]  # the row of the pool that the last discovery counted each of its images in
     _file: Path | None  # that the model was loaded from, until its last discovery was looked at or another made
