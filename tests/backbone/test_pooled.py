@@ -113,21 +113,21 @@ def test_the_fingerprint_is_the_same_in_any_precision_and_covers_statistics(weig
 
 
 def test_what_is_kept_is_the_same_to_the_bit(tmp_path, weights, monkeypatch):
-    pictures, through, calls = noise(70), FeatureExtractor._through_trunk, []
+    pictures, through, calls = noise(70), PooledBackbone.forward, []
     extractor = FeatureExtractor.of(config("resnet18", weights), workers=0)
     whole = extractor.extract(pictures, VIEWS)
 
     def stopped(self, views):
         calls.append(len(views))
-        if len(calls) == 3:
+        if len(calls) == 4:
             raise KeyboardInterrupt
         return through(self, views)
 
-    monkeypatch.setattr(FeatureExtractor, "_through_trunk", stopped)
+    monkeypatch.setattr(PooledBackbone, "forward", stopped)
     with pytest.raises(KeyboardInterrupt):
         extractor.extract(pictures, VIEWS, cache_dir=tmp_path)
     assert torch.equal(extractor.extract(pictures, VIEWS, cache_dir=tmp_path), whole)
-    assert sum(calls) == 70 * 3 + 63  # the batch that was stopped came twice
+    assert sum(calls) == 70 * 3 + 18  # the shard of six pictures that was stopped came twice
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from happycat.backbone import recipe
 from happycat.backbone import store as tokens
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore, affordable_views
@@ -71,7 +72,7 @@ def test_size_is_what_the_recipe_says(tmp_path, trunk, pictures):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of two pictures: 11 pictures make six."""
-    monkeypatch.setattr(tokens, "SHARD", 2)
+    monkeypatch.setattr(recipe, "SHARD", 2)
 
 
 def content(store) -> list[bytes]:

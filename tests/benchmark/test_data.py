@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from happycat.backbone.config import BackboneConfig
-from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.trunk import Trunk
+from happycat.base.disk import read_json
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
 from happycat.benchmark.record import Record
@@ -31,7 +32,8 @@ def test_a_method_that_tunes_nothing_is_served_features_and_stores_no_tokens(tmp
     folder, values = tmp_path / "run", {**QUICK, **CALM}
     del values["epochs"]
     quick_run(folder, method="calm", method_values=values, loop={"keep_tokens": True, "until": 1})
-    assert {path.name for path in folder.glob("tokens/*/*.bin")} == {"features.bin"}
+    kinds = {read_json(path)["kind"] for path in folder.glob("tokens/*/recipe.json")}
+    assert kinds == {"features"}
     loop = quick_loop(folder, method="calm", method_values=values, loop={"keep_tokens": True}, resume=True)
     with loop.record:
         loop.load(loop.record, 1)
@@ -71,7 +73,7 @@ def test_features_are_made_of_the_tokens_of_another_run(tmp_path, tiny, monkeypa
     def refused(*_):
         raise AssertionError("a view went through the trunk")
 
-    monkeypatch.setattr(FeatureExtractor, "_through_trunk", refused)
+    monkeypatch.setattr(Trunk, "forward", refused)
     assert scores("calm", "calm", CALM, tmp_path / "tokens") == alone
     scores("kmeans", "kmeans", {}, tmp_path / "tokens")
 

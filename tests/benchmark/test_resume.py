@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from happycat.backbone import points
-from happycat.backbone import store as tokens
+from happycat.backbone import recipe, store
 from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import SILENT
 from happycat.benchmark.record import Record
@@ -26,9 +25,6 @@ FORKER = """
 import os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from happycat.backbone import points, store as tokens
-points.POINT_SECONDS = 0
-tokens.TRUNK_BATCH = 8
 import torch
 torch.set_num_threads(1)  # the bits of a sum depend on it
 from tests.helpers.runs import quick_run
@@ -125,25 +121,25 @@ def test_killed_at_an_exact_place(finished, tmp_path, monkeypatch, stage, place)
     assert_same_run(finished, out)
 
 
-def test_killed_while_tokens_are_extracted(finished, tmp_path, monkeypatch):
-    monkeypatch.setattr(points, "POINT_SECONDS", 0)
-    monkeypatch.setattr(tokens, "TRUNK_BATCH", 9)
+def test_killed_while_tokens_are_extracted(tmp_path, monkeypatch):
+    monkeypatch.setattr(recipe, "SHARD", 3)
+    quick_run(tmp_path / "whole")
     loop = quick_loop(tmp_path / "run")
-    append, calls = points.Appender.append, []
+    write, calls = store.Store._write, []
 
-    def dying(self, number, said):
+    def dying(self, number, tensors):
         calls.append(number)
         if len(calls) == 25:
             raise Killed
-        append(self, number, said)
+        write(self, number, tensors)
 
-    monkeypatch.setattr(points.Appender, "append", dying)
+    monkeypatch.setattr(store.Store, "_write", dying)
     with pytest.raises(Killed):
         loop.run()
     loop.record.close()
-    monkeypatch.setattr(points.Appender, "append", append)
+    monkeypatch.setattr(store.Store, "_write", write)
     quick_run(tmp_path / "run", resume=True)
-    assert_same_run(finished, tmp_path / "run")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
 def test_a_full_disk_loses_nothing(finished, tmp_path, monkeypatch):

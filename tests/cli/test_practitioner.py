@@ -109,7 +109,7 @@ def test_discover_tells_where_every_image_went(story, discovered):
     assert all(float(row["probability"]) <= 1 for row in rows)
     assert (results / "skipped.csv").read_text().splitlines()[1].startswith("broken.jpg,")
     page = (results / "page.html").read_text()
-    assert "data:image/jpeg" in page
+    assert "data:image/webp" in page
     assert "<b>&'" not in page
 
 
@@ -166,7 +166,7 @@ def test_the_page_can_be_made_again_without_pictures(discovered, tmp_path):
     assert "data:image" not in page
     assert "class 6" in page
     assert say("report", discovered[0], "-o", tmp_path / "with.html")[0] == 0
-    assert "data:image/jpeg" in (tmp_path / "with.html").read_text()
+    assert "data:image/webp" in (tmp_path / "with.html").read_text()
 
 
 def test_predict_says_csv_json_and_reads_from_a_pipe(story, model, monkeypatch):
@@ -256,43 +256,43 @@ def test_an_export_is_used_without_torch(story, model, tmp_path):
 
 
 @pytest.fixture
-def stops_after_five_batches(monkeypatch) -> list[int]:
-    """Ctrl-C after five batches of 21 images went through the trunk. How many images each batch had."""
+def stops_in_the_third_shard(monkeypatch) -> list[int]:
+    """Ctrl-C when the tail is given its third shard of 64 images. How many images each shard had."""
     embedded: list[int] = []
-    through = extraction.FeatureExtractor._through_trunk
+    through = extraction.FeatureExtractor._through_tail
 
-    def slowly(self, views):
-        if len(embedded) == 5 and 0 not in embedded:
+    def slowly(self, rows):
+        if len(embedded) == 2 and 0 not in embedded:
             embedded.append(0)
             raise KeyboardInterrupt
-        embedded.append(len(views) // 3)
-        return through(self, views)
+        embedded.append(len(rows.cls) // 3)
+        return through(self, rows)
 
-    monkeypatch.setattr(extraction.FeatureExtractor, "_through_trunk", slowly)
+    monkeypatch.setattr(extraction.FeatureExtractor, "_through_tail", slowly)
     return embedded
 
 
-def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, stops_after_five_batches):
+def test_an_interrupted_discovery_says_what_is_kept_and_goes_on(story, model, stops_in_the_third_shard):
     before = model.read_bytes()
     code, out, err = say("discover", model, story / "inbox", "--new", 2)
     assert (code, out) == (130, "")
     assert err.splitlines()[-1] == (
-        f"happycat: interrupted; 105 of 260 images are embedded and kept in {model}.cache; "
+        f"happycat: interrupted; 128 of 260 images are embedded and kept in {model}.cache; "
         f"the same command goes on from there; {model} is as it was"
     )
     assert model.read_bytes() == before
     assert say("discover", model, story / "inbox", "--new", 2)[0] == 0
-    assert sum(stops_after_five_batches) == 260  # what was done was not done again
+    assert sum(stops_in_the_third_shard) == 260  # what was done was not done again
     assert not Path(f"{model}.cache").exists()
 
 
-def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_after_five_batches):
+def test_an_interrupted_fit_says_what_is_kept_and_goes_on(story, tmp_path, monkeypatch, stops_in_the_third_shard):
     monkeypatch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
     monkeypatch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=1))
     words = ("fit", story / "labelled", "-o", tmp_path / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     code, _, err = say(*words)
     assert code == 130
-    assert f"interrupted; 105 of 300 images are embedded and kept in {tmp_path / 'shop.cat.cache'}" in err
+    assert f"interrupted; 128 of 300 images are embedded and kept in {tmp_path / 'shop.cat.cache'}" in err
     assert not (tmp_path / "shop.cat").exists()
     assert say(*words)[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["shop.cat"]

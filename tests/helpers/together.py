@@ -19,7 +19,8 @@ from torch import Tensor
 
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore
-from happycat.base.ranks import Ranks, Together
+from happycat.base.ranks import Ranks
+from happycat.base.together import Together
 from happycat.learning import training as trainings
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.training import Training, parameters_of

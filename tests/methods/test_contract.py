@@ -8,6 +8,7 @@ from itertools import chain
 import pytest
 import torch
 
+from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.training import Training
@@ -197,7 +198,7 @@ def test_stored_views_serve_as_well(make, tmp_path):
     def stored(fresh: FreshViews) -> StoredViews:
         trunk, pictures, plan = fresh.trunk, fresh.pictures, fresh.plan
         store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, 3))
-        store.fill(trunk, pictures, plan, 0, lambda _: None)
+        fill_tokens(store, trunk, pictures, plan, 0)
         return StoredViews(store, torch.device("cpu"))
 
     list(method.fit(Labelled(stored(labelled.views), labelled.labels), training()))

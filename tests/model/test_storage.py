@@ -46,7 +46,7 @@ def test_a_file_that_lacks_something_is_refused_in_one_line(cat, missing, tmp_pa
     for part in (metadata, arrays):
         part.pop(missing, None)
     path = tmp_path / "old.cat"
-    model_file.create(path, base_part(None, None, None), Part(metadata, arrays), "fit")
+    model_file.create(path, base_part(None, None, None, 3), Part(metadata, arrays), "fit")
     with pytest.raises(
         StorageError, match=rf"has no '{missing}', .* another one made it; fit the model again"
     ) as error:

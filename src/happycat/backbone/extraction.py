@@ -15,6 +15,7 @@ from torch import Tensor
 from happycat.backbone.config import BackboneConfig, build_for_features
 from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.pooled import PooledBackbone
+from happycat.backbone.recipe import SHARD
 from happycat.backbone.scratch import SCRATCH
 from happycat.backbone.store import FeatureStore, Recipe, Tensors, TokenStore, shards_of, token_tensors
 from happycat.backbone.tail import Tail, Vectors
@@ -151,7 +152,7 @@ class FeatureExtractor:
 
             store.fill(extract, advance, self.ranks)
             return store.features()
-        shards = shards_of(len(pictures))
+        shards = shards_of(len(pictures), SHARD)
         own, sizes = self.ranks.of_parts(shards)
         made = [tensors["features"] for tensors in self._features(pictures, views, own, advance)]
         rows = torch.cat([torch.empty(0, len(views), self.dim), *made])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from happycat.backbone.frozen import Frozen
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.errors import InputError
 from happycat.images.pictures import Pictures
+
+SHARD = 64  # pictures; a kill costs what was computed of a shard or two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,7 @@ class Recipe:
     view_seed: int
     num_tokens: int  # a view; 1 for features
     dim: int
+    shard: int = field(default_factory=lambda: SHARD)  # pictures a file
 
     @classmethod
     def of(cls, trunk: Trunk, fingerprint: str, pictures: Pictures, plan: ViewPlan, views: int) -> Recipe:

@@ -32,15 +32,13 @@ from happycat.base.errors import HappycatError, InUseError, NoSpaceError, Storag
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
 
-SHARD = 64  # pictures; a kill costs what was computed of a shard or two
-
 Tensors = dict[str, Tensor]
 Extract = Callable[[Iterable[range]], Iterator[Tensors]]  # from pictures' places to what is stored of them
 
 
-def shards_of(number: int) -> list[range]:
+def shards_of(number: int, size: int) -> list[range]:
     """The places of so many pictures, shard by shard."""
-    return [range(start, min(start + SHARD, number)) for start in range(0, number, SHARD)]
+    return [range(start, min(start + size, number)) for start in range(0, number, size)]
 
 
 def delete_stores(root: Path) -> None:
@@ -67,7 +65,7 @@ class Store:
     def __init__(self, root: Path, recipe: Recipe):
         self.recipe = recipe
         self.folder = Path(root) / recipe.name
-        self._shards = shards_of(recipe.num_pictures)
+        self._shards = shards_of(recipe.num_pictures, recipe.shard)
         self._whole: set[int] = set()  # the shards that this process has written or verified
         self._damaged: set[int] = set()  # those that it has said are damaged
 
@@ -253,7 +251,8 @@ class TokenStore(Store):
 
     def views(self, index: Tensor, slot: Tensor) -> Tokens:
         """Tokens of the given slots of the given pictures."""
-        shards, rows = (index // SHARD).tolist(), (index % SHARD * len(self.recipe.view_names) + slot).tolist()
+        size, views = self.recipe.shard, len(self.recipe.view_names)
+        shards, rows = (index // size).tolist(), (index % size * views + slot).tolist()
         places = list(zip(shards, rows, strict=True))
         return Tokens(
             torch.stack([self._opened[shard]["tokens"][row] for shard, row in places]),

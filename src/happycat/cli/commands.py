@@ -93,7 +93,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "list": Entry("research:list_", "Show the methods, data sets and tested backbones."),
         "cache": Entry("cache:cache", "List the tokens and features that commands have stored; check or remove them."),
         "speed": Entry(
-            "research:speed", "Measure training throughput: the reference step, fresh views, cached tokens."
+            "research:speed",
+            "Measure throughput: a training step (reference, fresh, cached), extraction by precision, reading.",
         ),
     },
 }

@@ -58,9 +58,12 @@ def keeping(model: Path) -> Iterator[Path]:
 
 
 def kept_so_far(display: Display, cache: Path) -> str:
-    """How many images are embedded, where that is kept, and what to do."""
-    done = display.done.get(EXTRACTION)
-    if done is None or not done.parts:
+    """How many images are embedded and kept, where, and what to do."""
+    from happycat.backbone.store import stores_below
+
+    step = display.done.get(EXTRACTION)
+    kept = sum(store.recorded() for store in stores_below(cache)) if step else 0
+    if not step or not kept:
         return "nothing is embedded yet; the same command begins again"
-    of = f" of {done.total:,}" if done.total else ""
-    return f"{done.parts:,}{of} images are embedded and kept in {cache}; the same command goes on from there"
+    of = f" of {step.total:,}" if step.total else ""
+    return f"{kept:,}{of} images are embedded and kept in {cache}; the same command goes on from there"

@@ -84,7 +84,8 @@ def together(processes: Processes, device: str, advice: str) -> Iterator[tuple[R
     import torch.distributed as dist
 
     from happycat.base.lifeline import Lifeline
-    from happycat.base.ranks import Helped, Together
+    from happycat.base.ranks import Helped
+    from happycat.base.together import Together
 
     fabric = _launch(processes, device)
     ranks = Together(fabric.device)

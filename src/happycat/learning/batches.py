@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from happycat.backbone.store import SHARD, TokenStore
+from happycat.backbone.store import TokenStore
 from happycat.backbone.tail import TailInput
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
@@ -139,7 +139,7 @@ class StoredViews:
                 tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
                 yield function(tokens.to(self.device)).unflatten(0, (len(index), len(slots)))
 
-        return _of_every_image(rows, len(self), SHARD, self.ranks)
+        return _of_every_image(rows, len(self), self.store.recipe.shard, self.ranks)
 
 
 class FreshViews:

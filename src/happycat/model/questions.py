@@ -60,7 +60,8 @@ class Question(NamedTuple):
     """Two classes ("same"), two images of one class ("pair"), or an image and its class ("member"); yes: they agree.
 
     `gain` is how many images are expected to be given a better class by the answer. The second image of a pair stands
-    for a `group` of images, of its class and perhaps of others: if it is of another class, so are they.
+    for a `group` of images, of its class and perhaps of others: if it is of another class, so are they. Two classes are
+    the same with this `probability`.
     """
 
     kind: Kind
@@ -69,6 +70,7 @@ class Question(NamedTuple):
     text: str
     gain: float
     group: tuple[int, ...] = ()
+    probability: float = 0.0
 
     @property
     def image(self) -> int | None:
@@ -208,8 +210,9 @@ class _Asking:
         odds *= SAME_ODDS / self._beyond(sum(sizes)) if self.is_new[other] else OLD_ODDS
         odds *= CONTRADICTED if frozenset(ids) in self.contradicted else 1
         text = f"Are {self._label(place)} and {self._label(other)} the same kind?"
-        gain = odds / (1 + odds) * (min(sizes) + NUMBER * self.typical)
-        return Question(SAME, (ids[0], ids[1]), (), text, gain)
+        probability = odds / (1 + odds)
+        gain = probability * (min(sizes) + NUMBER * self.typical)
+        return Question(SAME, (ids[0], ids[1]), (), text, gain, probability=probability)
 
     # Are these two images the same kind?
 

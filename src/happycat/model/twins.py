@@ -10,18 +10,12 @@ LIKELY = 0.5  # the probability of being the same from which it is suggested
 
 
 def twins(cat: Happycat, review: Review) -> dict[int, int]:
-    """Each new class that is more likely than not another new one, and the id of that; none that are held apart.
-
-    The probability is that of the question whether the two are the same (model/questions.py): its gain is the
-    probability times the images of the smaller one.
-    """
-    registry, found = cat.registry_, dict[int, int]()
-    new = {entry.id for entry in registry if entry.stage == review.stage}
-    sizes = registry.counts.by_id if registry.counts else {}
+    """Each new class that is more likely than not another new one, and the id of that; none that are held apart."""
+    found = dict[int, int]()
+    new = {entry.id for entry in cat.registry_ if entry.stage == review.stage}
     for question in Interview(review).same(cat):
         one, two = question.classes
-        images = min(sizes.get(one, 0), sizes.get(two, 0))
-        if {one, two} <= new and images and question.gain >= LIKELY * images:
+        if {one, two} <= new and question.probability >= LIKELY:
             found.setdefault(one, two)
             found.setdefault(two, one)
     return found
