@@ -99,6 +99,7 @@ def labelled(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_fit_and_predict_share_the_extraction(labelled):
     backbone = ["--weights", labelled / "tiny.safetensors", "--workers", "0"]
     fit = ["fit", labelled / "images", "--backbone", "vit_tiny_patch16_224", *backbone, "--image-size", 32]
@@ -112,6 +113,7 @@ def test_fit_and_predict_share_the_extraction(labelled):
     assert one[1].splitlines() == two.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_line_of_one_process(tmp_path, finished):
     done = run(*PYTHON, "happycat", *BENCH, *TWO, "--out", finished)
     assert done.returncode == 2
