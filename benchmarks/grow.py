@@ -241,9 +241,10 @@ def main() -> None:
     lines = ["| what | number | seconds | memory, MB | disk, MB | exponent of time |", "|---|---:|---:|---:|---:|---:|"]
     for name in arguments.only:
         found[name] = [measured(name, number) for number in POINTS[name][1][: arguments.largest]]
-        slope = exponent([r["number"] for r in found[name]], [r["seconds"] for r in found[name]])
         for row in found[name]:
-            last = f"{slope:.2f}" if row is found[name][-1] and len(found[name]) > 1 else ""
+            last = ""
+            if row is found[name][-1] and len(found[name]) > 1:
+                last = f"{exponent([r['number'] for r in found[name]], [r['seconds'] for r in found[name]]):.2f}"
             disk = f"{row['disk_mb']:.1f}" if "disk_mb" in row else ""
             lines.append(
                 f"| {name} | {row['number']:,} | {row['seconds']:.2f} | {row['memory_mb']:.0f} | {disk} | {last} |"
