@@ -19,12 +19,14 @@ from torch import Tensor
 
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.tail import Vectors
 from happycat.base.ranks import Ranks
 from happycat.base.together import Together
 from happycat.learning import training as trainings
-from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
+from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled, VectorViews
 from happycat.learning.training import Training, parameters_of
 from happycat.methods import METHODS, metagcd
+from happycat.methods.calm.method import Calm, CalmConfig
 from tests.helpers.contract import NUM_NEW, build
 
 TRAINED = [name for name, (method, _) in METHODS.items() if method.trains]
@@ -88,9 +90,30 @@ def learned(name: str, kind: str, folder: Path, ranks: Ranks) -> dict[str, Tenso
     return found
 
 
+def calm(ranks: Ranks) -> dict[str, Tensor]:
+    """What Calm finds: three new classes among vectors around the means of classes, of which twelve are labelled."""
+    generator = torch.Generator().manual_seed(0)
+    means = torch.randn(15, 32, generator=generator)
+
+    def served(classes: range, each: int) -> tuple[VectorViews, Tensor]:
+        ids = torch.tensor([c for c in classes for _ in range(each)])
+        noise = torch.randn(len(ids), 2, 32, generator=generator)
+        return VectorViews(means[ids][:, None] + 0.5 * noise, ranks), ids
+
+    method = Calm(Vectors(32), CalmConfig(episodes=3))
+    views, ids = served(range(12), 15)
+    list(method.fit(Labelled(views, ids), Training(torch.Generator().manual_seed(1), ranks=ranks)))
+    stage = Unlabelled(served(range(8, 15), 21)[0])
+    number = method.count(stage, torch.Generator().manual_seed(2)).number
+    list(method.discover(stage, 3, Training(torch.Generator().manual_seed(3), ranks=ranks)))
+    chosen = torch.tensor([number, float(method.exponent), float(method.temperature)])
+    return {"chosen": chosen, "classes": method.classify(stage)[0], "prototypes": method.memory.prototypes}
+
+
 def everything(ranks: Ranks, folder: Path) -> dict[str, Tensor]:
     """All that is compared, by name."""
-    return {
+    found = {f"calm {what}": value for what, value in calm(ranks).items()}
+    return found | {
         f"{name} {kind} {what}": value
         for name, kind in CASES
         for what, value in learned(name, kind, folder, ranks).items()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from happycat.base.ranks import ALONE
@@ -40,3 +41,10 @@ def test_two_processes_have_the_losses_and_gradients_of_one(alone, together, nam
     for key in own:
         largest = max(1.0, float(alone[key].abs().max()))
         assert float((together[key] - alone[key]).abs().max()) <= 1e-6 * largest, key
+
+
+def test_two_processes_find_the_classes_of_one(alone, together):
+    assert alone["calm classes"].unique().numel() == 7  # four old ones and three new
+    assert torch.equal(together["calm classes"], alone["calm classes"])
+    torch.testing.assert_close(together["calm chosen"], alone["calm chosen"])
+    torch.testing.assert_close(together["calm prototypes"], alone["calm prototypes"], atol=1e-4, rtol=0)
