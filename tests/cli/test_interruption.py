@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import asdict
 
 import pytest
+import torch
 import typer
 
-from happycat.base.disk import storage_errors
+from happycat.backbone.store import FeatureStore, Recipe
+from happycat.base.disk import storage_errors, write_json
 from happycat.base.errors import InputError, NoSpaceError
 from happycat.cli import commands
 from happycat.cli.display import Display
@@ -66,11 +69,19 @@ def test_a_folder_of_somebody_else_is_not_taken_for_the_cache(tmp_path):
 def test_what_is_kept_is_counted(tmp_path):
     display = Display()
     assert kept_so_far(display, tmp_path) == "nothing is embedded yet; the same command begins again"
+    recipe = Recipe(
+        kind="features", backbone="b", precision="torch.float32", pictures="p", num_pictures=1000, view_names=("centre",),
+        image_size=16, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=4,
+    )  # fmt: skip
+    store = FeatureStore(tmp_path, recipe)
+    write_json(store.folder / "recipe.json", asdict(recipe))
     with display:
         display.step(EXTRACTION, 1000)(300)
         display.step("learning")
+    assert kept_so_far(display, tmp_path) == "nothing is embedded yet; the same command begins again"
+    store._write(3, {"features": torch.zeros(64, 1, 4)})  # a shard
     assert kept_so_far(display, tmp_path) == (
-        f"300 of 1,000 images are embedded and kept in {tmp_path}; the same command goes on from there"
+        f"64 of 1,000 images are embedded and kept in {tmp_path}; the same command goes on from there"
     )
 
 

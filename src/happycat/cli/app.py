@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,12 +40,10 @@ def app(
         check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
     backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
-    try:
-        with app_lock(model):
-            _serve(model, inbox, port, browser, backbone)
-    except KeyboardInterrupt:
-        print(shown(f"happycat: the app of {model} is closed; every correction is in the file"), file=sys.stderr)
-        raise typer.Exit from None
+    # Ctrl-C ends the server, which may pass it on or not.
+    with suppress(KeyboardInterrupt), app_lock(model):
+        _serve(model, inbox, port, browser, backbone)
+    print(shown(f"happycat: the app of {model} is closed; every correction is in the file"), file=sys.stderr)
 
 
 def _serve(model: Path, inbox: Path | None, port: int, browser: bool, backbone: dict[str, Any]) -> None:
