@@ -70,8 +70,8 @@ def test_what_is_kept_is_counted(tmp_path):
     display = Display()
     assert kept_so_far(display, tmp_path) == "nothing is embedded yet; the same command begins again"
     recipe = Recipe(
-        kind="features", backbone="b", precision="torch.float32", pictures="p", num_pictures=1000, view_names=("centre",),
-        image_size=16, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=4,
+        kind="features", backbone="b", precision="torch.float32", pictures="p", num_pictures=1000,
+        view_names=("centre",), image_size=16, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=4,
     )  # fmt: skip
     store = FeatureStore(tmp_path, recipe)
     write_json(store.folder / "recipe.json", asdict(recipe))
