@@ -47,5 +47,3 @@ def test_two_processes_find_the_classes_of_one(alone, together):
     assert alone["calm classes"].unique().numel() == 7  # four old ones and three new
     assert torch.equal(together["calm classes"], alone["calm classes"])
     torch.testing.assert_close(together["calm chosen"], alone["calm chosen"])
-    one, two = (found["calm prototypes"] for found in (alone, together))
-    torch.testing.assert_close(two @ two.T, one @ one.T, atol=1e-3, rtol=0)  # a direction may have the other sign
