@@ -22,6 +22,7 @@ from happycat.model import corrections
 from happycat.model import file as model_file
 from happycat.model.counts import ImageCounts
 from happycat.model.file import ModelFile
+from happycat.model.reading import open_model
 from happycat.model.registry import ClassEntry, ClassRegistry
 
 Result = TypeVar("Result")
@@ -128,8 +129,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Show a model's classes, its versions, and what it holds."""
-    file = model_file.read(model)
-    registry = ClassRegistry.of(file.metadata, file.arrays)
+    file, registry = open_model(model)
     counts = registry.counts
     classes = [_class_row(registry, entry) for entry in registry.entries if entry.rows]
     history = model_file.history(model)

@@ -12,6 +12,7 @@ import typer
 
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError, NoSpaceError
+from happycat.base.text import shown
 from happycat.cli.display import Display
 
 EXTRACTION = "extracting features"  # the step of the estimator whose results are kept
@@ -32,7 +33,7 @@ def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(f"happycat: interrupted; {advised()}", file=sys.stderr)
+        print(shown(f"happycat: interrupted; {advised()}"), file=sys.stderr)
         raise typer.Exit(130) from None
     except NoSpaceError as error:
         raise NoSpaceError(f"{error}; {advised()}") from error

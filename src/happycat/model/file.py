@@ -26,6 +26,7 @@ from happycat.base import disk
 from happycat.base.errors import InputError, StorageError
 from happycat.base.version import __version__
 from happycat.model.blobs import MAGIC, Blobs, Index, Record, packed_json
+from happycat.model.schema import check_description
 from happycat.model.writing import Part, Pieces, Updated, stored, write
 
 __all__ = [
@@ -36,11 +37,13 @@ __all__ = [
     "VersionTag",
     "append",
     "create",
+    "damaged_versions",
     "go_to",
     "history",
     "locked",
     "read",
     "redo",
+    "repair",
     "tag_before",
     "undo",
     "undone",
@@ -66,7 +69,10 @@ class ModelFile:
 
 
 def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping[str, Any] | None = None) -> VersionTag:
-    """A new file with one version; `what` says what made it, `more` is added to what `history` returns."""
+    """A new file with one version; hold `locked` meanwhile.
+
+    `what` says what made it, `more` is added to what `history` returns.
+    """
     path = Path(path)
     if path.exists():
         raise InputError(f"{path} is there already; give another name, or delete it")
@@ -135,22 +141,40 @@ def undone(path: str | Path) -> list[dict[str, Any]]:
 
 
 def undo(path: str | Path) -> int:
-    """Go back to the version before, whose number is returned. Hold `locked` meanwhile.
+    """Go back to the version before, whose number is returned; a damaged file is refused. Hold `locked` meanwhile."""
+    path = Path(path)
+    index = _sound(path)
+    _check_present(path, index)
+    if index.current == 1:
+        raise InputError(f"{path} has no earlier version")
+    return _go(path, index, index.current - 1)
 
-    Of a damaged file everything behind its last good version is dropped, after it is copied to PATH.damaged.
+
+def repair(path: str | Path) -> Path | None:
+    """Bring a damaged file to its last good version; the copy that is kept of it as it was, None if it is whole.
+
+    Versions are never dropped: what is left of damaged ones stays, and those behind them can still be gone to. Hold
+    `locked` meanwhile.
     """
     path = Path(path)
+    _there(path)
     index = Index.read(path)
     good = index.last_good(path)
     if good == index.current and index.fits(path):
-        if good == 1:
-            raise InputError(f"{path} has no earlier version")
-        return _go(path, index, good - 1)
+        return None
     if good < 1:
         raise index.damage(path)
-    _keep_damaged(path)
-    write(path, Index(index.base, index.versions[:good], good, index.next_id), Pieces(), index)
-    return good
+    copy = _keep_damaged(path)
+    write(path, Index(index.base, index.versions, good, index.next_id), Pieces(), index)
+    return copy
+
+
+def damaged_versions(path: str | Path) -> list[int]:
+    """The numbers of all versions, before and behind the present one, that are not as they were written."""
+    path = Path(path)
+    index = _sound(path)
+    good = index.is_good(path, index.base)
+    return [i for i, record in enumerate(index.versions, 1) if not (good and index.is_good(path, record))]
 
 
 def redo(path: str | Path) -> int:
@@ -181,18 +205,28 @@ def _go(path: Path, index: Index, number: int) -> int:
 
 
 @contextmanager
-def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
-    """Nobody else changes the file meanwhile; who holds it is said at once, or waited for."""
+def locked(path: str | Path, wait: bool = False, new: bool = False) -> Iterator[None]:
+    """Nobody else changes the file, or makes it if it is `new`, meanwhile; who does is said at once, or waited for."""
     path = Path(path)
-    _there(path)
     real = path.resolve()
+    if new:
+        with disk.storage_errors(path):
+            real.parent.mkdir(parents=True, exist_ok=True)
+    else:
+        _there(path)
     with disk.locked(real.with_name(f".{real.name}.lock"), str(path), wait):
         yield
 
 
 def _described(number: int, what: str, more: Mapping[str, Any] | None) -> dict[str, Any]:
     when = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
+    described = {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
+    try:
+        packed_json(described)
+        check_description(described)
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"what is said of a version cannot be stored ({error}); say something else") from error
+    return described
 
 
 def tag_before(path: str | Path) -> VersionTag | None:
@@ -225,10 +259,11 @@ def _check_present(path: Path, index: Index) -> None:
         raise index.damage(path)
 
 
-def _keep_damaged(path: Path) -> None:
+def _keep_damaged(path: Path) -> Path:
     copy, number = path.with_name(f"{path.name}.damaged"), 1
     while copy.exists():
         number += 1
         copy = path.with_name(f"{path.name}.damaged-{number}")
-    with disk.replacing(copy) as temporary:
+    with disk.replacing(copy, like=path) as temporary:
         shutil.copyfile(path, temporary)
+    return copy

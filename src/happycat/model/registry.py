@@ -19,12 +19,11 @@ from happycat.model.counts import ImageCounts
 from happycat.model.entry import ClassEntry
 from happycat.model.naming import Name, Numbering, checked_name
 from happycat.model.pool import Pool, SplitTree
+from happycat.model.schema import CLASSES, check_keys
 from happycat.model.statements import Statements
-from happycat.model.table import ClassTable
+from happycat.model.table import ClassTable, check_table
 
 __all__ = ["ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
-
-MOST_IDS = 1_000_000  # a file that claims more was tampered with
 
 
 class ClassRegistry(ClassTable):
@@ -65,36 +64,21 @@ class ClassRegistry(ClassTable):
         """
         registry = cls()
         try:
+            check_keys(metadata, CLASSES, None, "the table of classes")
             registry.entries = [ClassEntry.unpacked(i, packed) for i, packed in enumerate(metadata["classes"])]
             registry.pool = Pool(arrays, metadata["chunks"])
             numbering = metadata["numbering"]
-            registry._numbering = None if numbering is None else Numbering(*map(int, numbering))
-            if metadata["next_id"] > MOST_IDS:
-                raise ValueError("too many ids")
+            registry._numbering = None if numbering is None else Numbering(*numbering)
             for i in range(len(registry.entries), metadata["next_id"]):
                 registry.entries.append(ClassEntry(id=i, name=None, stage=0, rows=(), dropped=True))
             registry.statements = Statements.stored(arrays, len(registry.entries), len(registry.pool))
-            registry.apart = {(int(one), int(two)) for one, two in metadata.get("apart", [])}
-            registry._check()
-            if (counts := metadata.get("counts")) is not None:
+            registry.apart = {(one, two) for one, two in metadata["apart"]}
+            check_table(registry.entries, len(registry.pool), registry.apart)
+            if (counts := metadata["counts"]) is not None:
                 registry.counts = ImageCounts.unpacked(counts, [entry.id for entry in registry])
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"the model's table of classes cannot be used ({error!r}); it was changed") from error
         return registry
-
-    def _check(self) -> None:
-        rows = [row for entry in self.entries for row in entry.rows]
-        if len(set(rows)) < len(rows) or not all(0 <= row < len(self.pool) for row in rows):
-            raise ValueError("rows that are not there, or of two classes")
-        if not all(0 <= number < len(self.entries) for pair in self.apart for number in pair):
-            raise ValueError("classes held apart that are not there")
-        for entry in self.entries:
-            met = {entry.id}
-            while entry.merged_into is not None:
-                if not 0 <= entry.merged_into < len(self.entries) or entry.merged_into in met:
-                    raise ValueError(f"class {entry.id} is part of {entry.merged_into}")
-                entry = self.entries[entry.merged_into]
-                met.add(entry.id)
 
     # Classes come
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from happycat.base.text import shown
 from happycat.model.entry import ClassEntry
 from happycat.model.naming import Name, Numbering, Reference, as_number, same_name
 from happycat.model.pool import Pool
+
+DEEPEST = 1000  # merges of merged classes
 
 
 class Active(NamedTuple):
@@ -52,8 +54,12 @@ class ClassTable:
 
     def learned_from(self, entry: ClassEntry) -> int:
         """How many images the class and what was merged into it had when they were found; of a half, it would have."""
-        merged = (other for other in self.entries if other.merged_into == entry.id)
-        return int(self.pool.counts[list(entry.rows)].sum()) + sum(map(self.learned_from, merged))
+        rows, parts = list(entry.rows), {entry.id}
+        while parts:
+            merged = [other for other in self.entries if other.merged_into in parts]
+            rows += [row for part in merged for row in part.rows]
+            parts = {part.id for part in merged}
+        return int(self.pool.counts[rows].sum())
 
     def label(self, entry: ClassEntry) -> Name:
         """The class's name; without one "class ID", or a number of its own where labelled names are numbers."""
@@ -79,7 +85,7 @@ class ClassTable:
         if not matches:
             raise InputError(f"there is no class {_quoted(which)}; {self._hint(which)}")
         if len(matches) > 1:
-            number, other = matches
+            number, other = matches[0], matches[-1]
             called = "" if number.name is None else f" ({shown(number.name)})"
             raise InputError(
                 f"'{shown(which)}' is both the number of class {number.id}{called} and the name of class "
@@ -152,3 +158,34 @@ class ClassTable:
 
 def _quoted(which: int | str) -> str:
     return f"'{shown(which)}'" if isinstance(which, str) else str(which)
+
+
+def check_table(entries: Sequence[ClassEntry], rows: int, apart: Iterable[tuple[int, int]]) -> None:
+    """A ValueError if classes cannot be those of a model whose pool has so many rows."""
+    owned = [row for entry in entries for row in entry.rows]
+    if len(set(owned)) < len(owned) or not all(0 <= row < rows for row in owned):
+        raise ValueError("rows that are not there, or of two classes")
+    if not any(entry.alive for entry in entries) or not all(entry.rows or entry.dropped for entry in entries):
+        raise ValueError("no class, or one without a prototype")
+    if not all(0 <= one < two < len(entries) for one, two in apart):
+        raise ValueError("classes held apart that are not there")
+    roots = _roots(entries)
+    taken = [entry.name for entry in entries if entry.name is not None and not roots[entry.id].dropped]
+    numbers = [name for name in taken if not isinstance(name, str)]
+    spelled = {as_number(name) for name in taken if isinstance(name, str)}
+    if len(set(map(str, taken))) < len(taken) or len(set(numbers)) < len(numbers) or spelled & set(numbers):
+        raise ValueError("two classes of one name")
+
+
+def _roots(entries: Sequence[ClassEntry]) -> dict[int, ClassEntry]:
+    """The class that each is part of, through all merges; a ValueError if that leads nowhere or in a circle."""
+    roots: dict[int, ClassEntry] = {}
+    for entry in entries:
+        chain = [entry]
+        while chain[-1].id not in roots and (into := chain[-1].merged_into) is not None:
+            if not 0 <= into < len(entries) or len(chain) > DEEPEST:
+                raise ValueError(f"class {entry.id} is part of {into}")
+            chain.append(entries[into])
+        root = roots.get(chain[-1].id, chain[-1])
+        roots |= {one.id: root for one in chain}
+    return roots

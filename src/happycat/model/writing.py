@@ -12,6 +12,7 @@ import numpy as np
 from happycat.base import disk
 from happycat.base.errors import InputError, StorageError
 from happycat.model.blobs import HEAD, MAGIC, TYPES, Blobs, Index, Place, StoredArray, packed_json
+from happycat.model.schema import bearable
 
 
 class Part(NamedTuple):
@@ -54,6 +55,8 @@ class Pieces:
         for name, array in arrays.items():
             if array.dtype.name not in TYPES:
                 raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
+            if not bearable(array):
+                raise InputError(f"{name} has numbers that are not finite, or too large; such a model is not stored")
             little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
             manifest[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
         return self.add(packed_json(manifest))
@@ -61,7 +64,10 @@ class Pieces:
 
 def stored(part: Part, pieces: Pieces) -> tuple[str, str]:
     """Give the pieces what is to be stored of a part; the SHA-256 of its metadata and of its list of arrays."""
-    metadata = pieces.add(packed_json(part.metadata))
+    try:
+        metadata = pieces.add(packed_json(part.metadata))
+    except ValueError as error:
+        raise InputError(f"a model with numbers that are not finite is not stored ({error})") from error
     if isinstance(part.arrays, Blobs):
         return metadata, part.arrays.manifest
     if isinstance(part.arrays, Updated):
