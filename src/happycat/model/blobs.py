@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import struct
@@ -169,6 +170,10 @@ class StoredArray(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
 
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape, start=np.dtype(self.dtype).itemsize)
+
     def of(self, data: bytes) -> np.ndarray:
         """The array; a ValueError if it has a number that no model has."""
         array = np.frombuffer(data, np.dtype(self.dtype).newbyteorder("<")).astype(self.dtype).reshape(self.shape)
@@ -289,9 +294,6 @@ def _stored_array(index: Index, content: dict[str, Any]) -> StoredArray:
     array = StoredArray(_sha256(content["blob"]), content["dtype"], tuple(map(_size, content["shape"])))
     if array.dtype not in TYPES:
         raise ValueError(f"an array of type {array.dtype!r}")
-    size = np.dtype(array.dtype).itemsize
-    for number in array.shape:
-        size *= number
-    if array.blob in index.places and index.places[array.blob].length != size:
+    if array.blob in index.places and index.places[array.blob].length != array.num_bytes:
         raise ValueError("an array whose size is not that of its blob")
     return array
