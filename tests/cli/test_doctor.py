@@ -22,8 +22,8 @@ from tests.helpers.vectors import clouds
 def once(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("doctor") / "shop.cat"
     Happycat().fit(*clouds(range(3), each=6, noise=0.03)).save(path)
-    for name in ("1000", "2000"):
-        corrections.correct(path, f"name {name}", lambda registry, name=name: registry.name("#0", int(name)))
+    for name in ("ant", "bee"):
+        corrections.correct(path, f"name {name}", lambda registry, name=name: registry.name("#0", name))
     return path
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_model_is_repaired_and_kept(model, capsys):
     assert (code, "damaged: 3" in said) == (1, True)  # the version that was cut cannot be redone
     assert model.with_name("shop.cat.damaged").read_bytes() == cut
     assert model_file.read(model).number == 2
-    corrections.correct(model, "name", lambda registry: registry.name("#0", 3000))
+    corrections.correct(model, "name", lambda registry: registry.name("#0", "cow"))
     assert run(capsys, "doctor", model)[0] == 0
 
 

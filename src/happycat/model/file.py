@@ -123,7 +123,7 @@ def read(path: str | Path) -> ModelFile:
         metadata, arrays = index.json(path, index.present.metadata), Blobs(path, index, index.present.arrays)
     except StorageError as error:
         raise index.damage(path) from error
-    if "next_id" in metadata:
+    if type(metadata.get("next_id")) is int:  # what else it may be is refused where classes are read
         metadata["next_id"] = max(index.next_id, metadata["next_id"])
     return ModelFile(base, metadata, arrays, index.current, _tag(index))
 
