@@ -12,6 +12,7 @@ from torch import Tensor
 
 from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor, fill_tokens
+from happycat.backbone.patches import feature_tail
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
@@ -25,6 +26,7 @@ from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.images.pictures import Images, Subset
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled, VectorViews, view_names
+from happycat.methods.method import Method, MethodConfig
 
 
 def stage_name(stage: int) -> str:
@@ -44,8 +46,9 @@ class StageData:
 
     A method that tunes the tail is served tokens: of `config.views` random views a picture and the centre view, as
     far as the budget allows, stored for the stage; or of new crops each epoch. One that needs features only is given
-    those of `random_views` random views and the centre view. What a stage stores is deleted when it ends: a token can
-    be turned back into a picture, and the promise is that no old image is kept.
+    those of `random_views` random views and the centre view, with `patches` of a ViT's patch tokens, too. What a stage
+    stores is deleted when it ends: a token can be turned back into a picture, and the promise is that no old image is
+    kept.
     """
 
     def __init__(
@@ -55,18 +58,22 @@ class StageData:
         split: Split,
         backbone: Backbone | FeatureBackbone,
         scratch: bool,
-        random_views: int | None,
+        method: type[Method],
+        method_config: MethodConfig,
         config: LoopConfig,
         folder: Path,
         progress: Progress,
         ranks: Ranks = ALONE,
     ):
-        """`random_views` is None for a method that tunes the tail; `scratch`: the backbone has no weights yet."""
+        """`scratch`: the backbone has no weights yet."""
         self.images, self.split, self.config, self.progress = images, split, config, progress
         self.ranks = ranks
         self.trunk: Trunk | PooledBackbone = backbone.trunk
         self.tail: Tail | Vectors = backbone.tail
-        self.scratch, self.random_views = scratch, random_views
+        self.scratch = scratch
+        self.random_views = method_config.random_views if method.features_only else None
+        # Of a tail that is trained or tuned, features are the class token's alone: patches do not go through it.
+        self.patches = method_config.with_patches and not (scratch or config.tune_tail)
         self.device = self.trunk.device
         self.workers = DEFAULT_WORKERS if config.workers is None else config.workers
         self.root = config.tokens or folder / "tokens"
@@ -87,7 +94,9 @@ class StageData:
         """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
         tuned = self.config.tune_tail
-        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks)
+        self.extractor = FeatureExtractor(
+            self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks, self.patches
+        )
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -97,6 +106,11 @@ class StageData:
         if not isinstance(self.trunk, Trunk):
             raise InputError(f"{self.trunk.name} has no class token that could be tuned; it only gives features")
         return self.trunk
+
+    @property
+    def feature_dim(self) -> int:
+        """The length of a feature vector."""
+        return feature_tail(self.trunk, self.tail, self.patches).dim
 
     @property
     def num_stages(self) -> int:
@@ -153,7 +167,7 @@ class StageData:
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):
-                made = VectorViews(served.every(self.tail, random_views), self.ranks)
+                made = VectorViews(served.every(self.extractor.tail, random_views), self.ranks)
             else:
                 made = self._extracted(self.pictures(stage), stage_name(stage), random_views)
             self._embedded[stage, random_views] = made
@@ -212,7 +226,7 @@ class StageData:
         if not self.fingerprint and stage == 0:
             return ", fresh views"
         if self.random_views is not None and not self._needs_tokens(stage):
-            size = len(pictures) * (self.random_views + 1) * self.tail.dim * 4
+            size = len(pictures) * (self.random_views + 1) * self.feature_dim * 4
             return f" × {self.random_views + 1} views, {size / 1e6:.1f} MB of features"
         if self.config.fresh_views:
             return ", fresh views"

@@ -81,19 +81,20 @@ def prepare(request: Request, progress: Progress, ranks: Ranks = ALONE) -> Loop:
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
     if start and not method_class.rehearses and not record.stage_scores():
         record.adopt(start, request.method, asdict(config))
-    tail = Vectors(parts.tail.dim) if method_class.features_only else copy.deepcopy(parts.tail)
-    method = method_class(tail, config).to(parts.trunk.device)
     served = StageData(
         images=data,
         split=split,
         backbone=parts,
         scratch=backbone.from_scratch,
-        random_views=method.random_views if method.features_only else None,
+        method=method_class,
+        method_config=config,
         config=loop,
         folder=record.folder,
         progress=progress,
         ranks=ranks,
     )
+    tail = Vectors(served.feature_dim) if method_class.features_only else copy.deepcopy(parts.tail)
+    method = method_class(tail, config).to(parts.trunk.device)
     numbers = [split.num_new(t) for t in range(1, served.num_stages)]
     return Loop(
         data=served,

@@ -90,6 +90,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "research:stages",
             "Write the split of a data set to a file that can be published: the same images everywhere.",
         ),
+        "features": Entry(
+            "research:features",
+            "Write the features of a data set's images to a NumPy file, for `paper calm-check` or other programs.",
+        ),
         "list": Entry("research:list_", "Show the methods, data sets and tested backbones."),
         "cache": Entry("cache:cache", "List the tokens and features that commands have stored; check or remove them."),
         "speed": Entry(

@@ -23,6 +23,11 @@ from happycat.methods.clustered import Clustered, ClusteredConfig
 class KMeansConfig(ClusteredConfig):
     """Hyperparameters of k-means alone."""
 
+    @property
+    def with_patches(self) -> bool:
+        """The class token alone, as in the paper."""
+        return False
+
 
 class KMeans(Clustered):
     """Cluster the features anew at each stage."""

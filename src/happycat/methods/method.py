@@ -35,6 +35,16 @@ class MethodConfig(Checked):
         """The values of the paper's text, where they differ from the program's."""
         return cls()
 
+    @property
+    def random_views(self) -> int:
+        """How many random views' features it is served besides the centre view's, if it needs features only."""
+        return 0
+
+    @property
+    def with_patches(self) -> bool:
+        """Whether features that are extracted, for the method or its counter, have a ViT's patch tokens, too."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedConfig(MethodConfig):
@@ -102,11 +112,6 @@ class Method(nn.Module):
         self.config = config
         self.tail = tail
         self.memory = ClassMemory(tail.dim)
-
-    @property
-    def random_views(self) -> int:
-        """How many random views' features it is served besides the centre view's, if it needs features only."""
-        return 0
 
     @property
     def num_classes(self) -> int:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features
-from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.tail import Tail
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
 from happycat.benchmark.data import StageData
@@ -131,13 +131,13 @@ class Job:
         """Views whose tokens or features are not on disk yet."""
         setting, request = self.setting, self.request
         method_class, config, _ = configs(request, setting.data, setting.scratch)
-        method = method_class(Vectors(self.parts.tail.dim), config) if self.features_only else None
         data = StageData(
             images=setting.data,
             split=self.split,
             backbone=self.parts,
             scratch=setting.scratch,
-            random_views=method.random_views if method else None,
+            method=method_class,
+            method_config=config,
             config=request.loop,
             folder=request.out,
             progress=SILENT,

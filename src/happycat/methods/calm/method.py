@@ -62,6 +62,15 @@ class CalmConfig(MethodConfig):
     episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
     held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
+    patches: bool = setting(True, "mean of a ViT's patch tokens beside its class token")
+
+    @property
+    def random_views(self) -> int:
+        return self.averaged_views
+
+    @property
+    def with_patches(self) -> bool:
+        return self.patches
 
 
 class Calm(Method):
@@ -94,10 +103,6 @@ class Calm(Method):
         self.register_buffer("duplicate_cosine", torch.tensor(NEVER))
         self.register_buffer("number_values", torch.zeros(NUM_VALUES, 5))
         self._calibrated = False  # from `calibrate` until `fit`
-
-    @property
-    def random_views(self) -> int:
-        return self.config.averaged_views
 
     def calibrate(self, unseen: Unseen, generator: torch.Generator) -> None:
         features = normalize(unseen.features, dim=-1)
