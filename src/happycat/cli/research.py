@@ -10,7 +10,7 @@ import typer
 from happycat.base.progress import SILENT
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Protocol, plan_text
-from happycat.cli.display import Display, print_line
+from happycat.cli.display import display_of, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     BACKBONE,
@@ -29,6 +29,7 @@ from happycat.cli.flags import (
     given,
     values_of,
 )
+from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption, together
 from happycat.cli.requests import processes_of, request_values
 
 # What needs torch is imported where it is used: a command's help need not wait for it.
@@ -121,15 +122,20 @@ def speed(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
     seconds: Annotated[float, typer.Option(help="seconds to measure each figure, at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure throughput: a training step (reference, fresh, cached), extraction by precision, reading."""
     from happycat.benchmark.speed import measure_speed, speed_table
 
-    config = backbone_config(backbone, None, image_size, precision, device)
-    with Display() as display:
-        figures = measure_speed(config, seconds, SILENT if as_json else display)
+    again = "give the same command again"
+    with together(Processes(devices, nodes, strategy), device, again) as (ranks, place):
+        config = backbone_config(backbone, None, image_size, precision, place)
+        with display_of(ranks.first) as display:
+            figures = measure_speed(config, seconds, SILENT if as_json else display, ranks)
     if as_json:
         out.print_json(data=figures)
     else:
