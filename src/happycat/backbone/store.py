@@ -27,6 +27,7 @@ from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.recipe import Recipe as Recipe
 from happycat.backbone.recipe import affordable_views as affordable_views
 from happycat.backbone.trunk import Tokens
+from happycat.base import tables
 from happycat.base.disk import locked, read_json, replacing, storage_errors, write_json
 from happycat.base.errors import HappycatError, InUseError, NoSpaceError, StorageError
 from happycat.base.progress import Advance, nobody
@@ -278,7 +279,8 @@ class FeatureStore(Store):
 
     def features(self) -> Tensor:
         """The features (num_pictures, V, D), when all of them are there."""
-        features = torch.empty(self.recipe.num_pictures, len(self.recipe.view_names), self.recipe.dim)
+        shape = (self.recipe.num_pictures, len(self.recipe.view_names), self.recipe.dim)
+        features = tables.empty(shape, torch.empty(0), self.folder)
         for number, shard in enumerate(self._shards):
             if not self._verified(number):
                 raise StorageError(f"{self._path(number)} is damaged; the same command computes it again")

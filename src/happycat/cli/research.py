@@ -11,7 +11,7 @@ from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Protocol, plan_text
-from happycat.cli.display import Display, print_line
+from happycat.cli.display import display_of, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
     BACKBONE,
@@ -34,6 +34,7 @@ from happycat.cli.flags import (
     values_of,
 )
 from happycat.cli.interruption import interruptible, keeping, kept_so_far
+from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption, together
 from happycat.cli.requests import processes_of, request_values
 
 # What needs torch is imported where it is used: a command's help need not wait for it.
@@ -130,6 +131,9 @@ def features(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
     patches: Annotated[
         bool, typer.Option(help="mean of a ViT's patch tokens beside its class token", rich_help_panel=BACKBONE)
     ] = True,
@@ -147,18 +151,20 @@ def features(
     if out_file.exists():
         raise InputError(f"{out_file} is there already; give another name (--out), or delete it")
     data = load(dataset, root=root, **dataset_options(option, download))
-    config = chosen_backbone(backbone_config(backbone, weights, image_size, precision, device), data)
-    if config.from_scratch:
-        raise InputError(f"{config.name} has no weights to extract features with; name a backbone (--backbone)")
-    with advising_without_hub():
-        extractor = FeatureExtractor.of(config, mirror=data.mirror, crop_share=data.crop_share, patches=patches)
-    with (
-        Display() as display,
-        keeping(out_file) as cache,
-        interruptible(lambda: kept_so_far(display, cache)),
-        threads_for(network_flops(extractor.trunk)),
-    ):
-        images, dim = write_features(out_file, data, extractor, display, cache)
+    again = "the same command goes on with what is kept"
+    with together(Processes(devices, nodes, strategy), device, again) as (ranks, place), advising_without_hub():
+        config = chosen_backbone(backbone_config(backbone, weights, image_size, precision, place), data)
+        if config.from_scratch:
+            raise InputError(f"{config.name} has no weights to extract features with; name a backbone (--backbone)")
+        views = {"mirror": data.mirror, "crop_share": data.crop_share}
+        extractor = FeatureExtractor.of(config, **views, ranks=ranks, patches=patches)
+        with (
+            display_of(ranks.first) as display,
+            keeping(out_file) as cache,
+            interruptible(lambda: kept_so_far(display, cache)),
+            threads_for(network_flops(extractor.trunk)),
+        ):
+            images, dim = write_features(out_file, data, extractor, display, cache)
     print_line(f"written: {out_file}, {dim} numbers for each of {images} images")
 
 
@@ -169,15 +175,20 @@ def speed(
     image_size: SizeOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
     seconds: Annotated[float, typer.Option(help="seconds to measure each figure, at least")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Measure throughput: a training step (reference, fresh, cached), extraction by precision, reading."""
     from happycat.benchmark.speed import measure_speed, speed_table
 
-    config = backbone_config(backbone, None, image_size, precision, device)
-    with Display() as display:
-        figures = measure_speed(config, seconds, SILENT if as_json else display)
+    again = "give the same command again"
+    with together(Processes(devices, nodes, strategy), device, again) as (ranks, place):
+        config = backbone_config(backbone, None, image_size, precision, place)
+        with display_of(ranks.first) as display:
+            figures = measure_speed(config, seconds, SILENT if as_json else display, ranks)
     if as_json:
         out.print_json(data=figures)
     else:

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
@@ -120,7 +119,7 @@ class Silhouette(Stateless):
                 f"stage {stage} has {len(unlabelled)} images, too few for a silhouette with {known} known classes; "
                 f"give more images or the number of new classes"
             )
-        features, numbers = normalize(self.method.features(unlabelled), dim=-1), list(range(1, most + 1))
+        features, numbers = self.method.unit_features(unlabelled), list(range(1, most + 1))
         scores = silhouettes(features, [known + number for number in numbers], advance=_counting(stage, progress))
         number = numbers[int(np.argmax(scores))]
         return Count(number, number, number, numbers, scores, "silhouette")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch.nn.functional import normalize
-
 from happycat.learning.batches import Labelled, Unlabelled
 from happycat.learning.clustering import aligned_centres, kmeans
 from happycat.learning.memory import class_means
@@ -39,7 +37,7 @@ class KMeans(Clustered):
     features_only = True
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        features = normalize(self.features(labelled), dim=-1)
+        features = self.unit_features(labelled)
         num_base = int(labelled.labels.max()) + 1
         centres = kmeans(features, num_base, seed=0, restarts=self.config.restarts)
         named, _ = class_means(features, labelled.labels, centres)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import Checked, choice, setting
@@ -183,6 +184,11 @@ class Method(nn.Module):
     def features(self, unlabelled: Unlabelled) -> Tensor:
         """The tail's output (N, D) for the centre view of every image."""
         return unlabelled.views.centre(self.tail)
+
+    @torch.no_grad()
+    def unit_features(self, unlabelled: Unlabelled) -> Tensor:
+        """The same, each of unit length."""
+        return unlabelled.views.centre(lambda tokens: normalize(self.tail(tokens), dim=-1))
 
 
 class Calibrated(Protocol):

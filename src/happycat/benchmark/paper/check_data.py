@@ -15,6 +15,7 @@ from happycat.base.config import Checked, setting
 from happycat.base.disk import replacing
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
+from happycat.base.ranks import Helped
 from happycat.benchmark.protocol import Protocol, Split, check_split, make_split
 from happycat.images.pictures import ArrayPictures, Images, Pictures
 from happycat.images.sources import VectorRows, accepted
@@ -76,10 +77,13 @@ def write_features(
     """Write the file that `read_features` reads: features (N, D) of the centre view of every image; returns N and D.
 
     `key` (N,) is what each image is called in the data set. What is extracted is kept in `cache_dir` meanwhile.
+    Several processes share this work; the first one writes, the others are done with it (`Helped`).
     """
     sides = (images.train, images.train_labels), (images.test, images.test_labels)
     advance = progress.step("extracting features", len(images.train) + len(images.test))
     features = [extractor.extract(pictures, CENTRE, advance, cache_dir)[:, 0].numpy() for pictures, _ in sides]
+    if not extractor.ranks.first:
+        raise Helped
     made = {
         "X": np.concatenate(features),
         "cls": np.array(images.classes)[np.concatenate([labels for _, labels in sides])],

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
+from happycat.base import tables
 from happycat.base.config import setting
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
@@ -242,9 +243,12 @@ class Calm(Method):
         """A view of each image in the space, (B, d)."""
         return self.space(normalize(self.tail(tokens), dim=-1))
 
+    @torch.no_grad()
     def points(self, unlabelled: Unlabelled) -> Tensor:
         """The images in the space, (N, d), each the mean of its views."""
-        return self.space(self._views(unlabelled).mean(1))
+        features = unlabelled.views.every(self.tail, self.config.averaged_views)
+        parts = (self.space(normalize(some, dim=-1).mean(1)) for some in features.split(tables.ROWS))
+        return tables.joined(parts, len(features))
 
     @torch.no_grad()
     def _views(self, unlabelled: Unlabelled) -> Tensor:
