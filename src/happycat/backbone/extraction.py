@@ -49,6 +49,7 @@ class FeatureExtractor:
         """`tuned_tail`: the tail has been tuned, so that nobody else has its weights. `ranks` share the work."""
         self.trunk, self.tail, self.plan, self.workers = trunk, tail.requires_grad_(False), plan, workers
         self.tuned_tail, self.ranks = tuned_tail, ranks
+        self.owner: Path | None = None  # the run folder that features are stored for; None if they are to be kept
         self._fingerprint: str | None = None
 
     @classmethod
@@ -129,7 +130,7 @@ class FeatureExtractor:
 
     def store(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> FeatureStore:
         """Where `extract` keeps the pictures' features in that folder."""
-        return FeatureStore(cache_dir, self.recipe(pictures, views))
+        return FeatureStore(cache_dir, self.recipe(pictures, views), self.owner)
 
     def extract(
         self,

@@ -24,6 +24,10 @@ class StorageError(HappycatError):
     """A file cannot be written, or what is on disk is not what it should be."""
 
 
+class DamagedError(StorageError):
+    """What is in a file is not what was written to it: a checksum does not hold."""
+
+
 class NoSpaceError(StorageError):
     """The disk is full."""
 
