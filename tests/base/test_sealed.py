@@ -1,4 +1,4 @@
-"""Files with a checksum: no bit of them can change without being noticed, and a torn line is told from a damaged one."""
+"""Files with a checksum: no bit of them can change without being noticed; a torn line is told from a damaged one."""
 
 from __future__ import annotations
 

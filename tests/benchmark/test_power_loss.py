@@ -117,8 +117,8 @@ def test_every_fsync_of_what_is_new_is_needed(tmp_path, act: Act, found: Found, 
     assert needless == NEEDLESS[act](syncs), f"of {syncs}"
 
 
-# Opening a run writes epochs.jsonl and stages.jsonl anew, the same as before, with two fsyncs each. A finished stage ends
-# with stages.jsonl, which is a copy (`written_lines`).
+# Opening a run writes epochs.jsonl and stages.jsonl anew, the same as before, with two fsyncs each. A finished stage
+# ends with stages.jsonl, which is a copy (`written_lines`).
 NEEDLESS = {
     save: lambda syncs: [0, 1, 2, 3],
     finish: lambda syncs: [0, 1, 2, 3, syncs - 2, syncs - 1],

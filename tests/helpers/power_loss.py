@@ -1,7 +1,8 @@
-"""Simulated power loss: follows what a disk has of a folder, from fsync to fsync, and gives the states it may wake up in.
+"""Simulated power loss: what a disk has of a folder, followed from fsync to fsync, and the states it may wake up in.
 
-What a file system promises: the content that a file had at its last fsync, and the entries that a folder had at its last fsync,
-are there. Newer content may be lost, and newer entries (a rename, a deletion) may be there or not, whatever became of the content.
+What a file system promises: the content that a file had at its last fsync, and the entries that a folder had at its
+last fsync, are there. Newer content may be lost, and newer entries (a rename, a deletion) may be there or not, whatever
+became of the content.
 """
 
 from __future__ import annotations

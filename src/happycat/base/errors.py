@@ -1,5 +1,7 @@
 """Exceptions: `HappycatError` and its kinds, for what a person can cause and put right."""
 
+DEAD_WORKER = "DataLoader worker (pid"  # how torch says that a process that reads images was killed
+
 
 class HappycatError(Exception):
     """Something a person can put right; the message says what, what was found, and what to do.

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from happycat.base.errors import HappycatError
+from happycat.base.errors import DEAD_WORKER, HappycatError
 from happycat.base.text import shown
 from happycat.base.version import __version__
 from happycat.cli.flags import with_method_flags
@@ -24,7 +24,6 @@ from happycat.cli.help import SectionedCommand
 from happycat.cli.signals import catching_signals, exit_after
 
 WIDTH = 100  # columns of a help text at most
-DEAD_WORKER = "DataLoader worker (pid"  # how torch says, wherever the command is, that a reading process was killed
 
 
 class Entry(NamedTuple):
@@ -220,7 +219,7 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except RuntimeError as error:
+    except RuntimeError as error:  # torch raises it wherever the command is
         if DEAD_WORKER not in str(error):
             raise
         reason = str(error).splitlines()[0].rstrip(". ")
