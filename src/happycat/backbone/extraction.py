@@ -52,6 +52,7 @@ class FeatureExtractor:
         self.trunk, self.plan, self.workers = trunk, plan, workers
         self.tail = feature_tail(trunk, tail, patches).requires_grad_(False)
         self.tuned_tail, self.ranks = tuned_tail, ranks
+        self.owner: Path | None = None  # the run folder that features are stored for; None if they are to be kept
         self._fingerprint: str | None = None
 
     @classmethod
@@ -134,7 +135,7 @@ class FeatureExtractor:
 
     def store(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> FeatureStore:
         """Where `extract` keeps the pictures' features in that folder."""
-        return FeatureStore(cache_dir, self.recipe(pictures, views))
+        return FeatureStore(cache_dir, self.recipe(pictures, views), self.owner)
 
     def extract(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor, fill_tokens
+from happycat.backbone.housekeeping import delete_stale
 from happycat.backbone.patches import feature_tail
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
@@ -77,6 +78,7 @@ class StageData:
         self.device = self.trunk.device
         self.workers = DEFAULT_WORKERS if config.workers is None else config.workers
         self.root = config.tokens or folder / "tokens"
+        self.owner = None if config.keep_tokens else folder.resolve()
         self.plan = ViewPlan(
             image_size=self.trunk.image_size,
             crop_share=images.crop_share,
@@ -97,6 +99,7 @@ class StageData:
         self.extractor = FeatureExtractor(
             self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks, self.patches
         )
+        self.extractor.owner = self.owner
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -204,7 +207,7 @@ class StageData:
             return Recipe.of(self.vit, self.fingerprint, pictures, self.plan, views)
 
         views = views and affordable_views(recipe, views, self.config.cache_gb * 1e9)
-        return TokenStore(self.root, recipe(views))
+        return TokenStore(self.root, recipe(views), self.owner)
 
     def feature_store(self, pictures: Subset, random_views: int) -> FeatureStore:
         """The store of these pictures' features, of so many random views and the centre view."""
@@ -262,6 +265,14 @@ class StageData:
             self.feature_store(pictures, views).delete()
         if self._needs_tokens(stage) and not self.config.fresh_views:
             self.store(pictures, self.config.views).delete()
+
+    def tidy(self, wanted: Callable[[Path], bool]) -> None:
+        """Delete what runs that do not want it any more have left where this one stores its tokens."""
+        if not self.ranks.first:
+            return
+        deleted = delete_stale(self.root, wanted)
+        for kind in sorted({store.recipe.kind for store in deleted}):
+            self.progress.message(f"{kind} that belonged to nobody any more were deleted from {self.root}")
 
     def forget_tests(self) -> None:
         """Delete what is stored of the test images."""

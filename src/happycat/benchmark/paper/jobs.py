@@ -9,6 +9,7 @@ from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for
 from happycat.backbone.tail import Tail
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
+from happycat.base.strict_json import as_json
 from happycat.benchmark.data import StageData
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
@@ -109,7 +110,7 @@ class Job:
             )
         asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
         there = Record(folder).metadata()["numbers"]
-        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
+        if changed := [name for name, value in as_json(asked).items() if there.get(name) != value]:
             raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
         return True
 
