@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,14 +45,23 @@ def file_sha256(path: Path) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it takes the place of `path` when the block ends well."""
+def replacing(path: Path, like: Path | None = None) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; it takes the place of `path` when the block ends well.
+
+    Who may read it is as it was from the first byte on, or as it is with the file `like`.
+    """
     path = Path(path)
     temporary = path.with_name(f".{path.name}{PARTIAL}")
     make_folder(path.parent)
     with storage_errors(path):
         try:
+            before = _owner_and_mode(like or path)
+            if before is not None:
+                temporary.unlink(missing_ok=True)  # of a process that was killed
+                os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             yield temporary
+            if before is not None:
+                _give(temporary, before)
             sync(temporary)
             os.replace(temporary, path)
         finally:
@@ -67,6 +77,21 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
         for folder in reversed(missing):
             folder.mkdir(mode if folder == path else 0o777, exist_ok=True)
             sync(folder.parent)
+
+
+def _owner_and_mode(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _give(path: Path, before: os.stat_result) -> None:
+    """Let those read and write a file who could before."""
+    if os.name != "nt" and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(OSError):  # only root may
+            os.chown(path, before.st_uid, before.st_gid)
+    os.chmod(path, stat.S_IMODE(before.st_mode))
 
 
 def sync(path: Path) -> None:
@@ -93,6 +118,12 @@ def locked(path: Path, what: str, wait: bool) -> Iterator[None]:
             lock.acquire(blocking=wait)
         except Timeout:
             raise InUseError(f"{what} is in use by {_holder(path)}; try again when that is done") from None
+        except PermissionError as error:
+            if os.path.exists(path):
+                raise InUseError(
+                    f"{what} is locked by {_holder(path)}; if that has ended, have its user delete {path}"
+                ) from error
+            raise StorageError(f"{what} cannot be changed: nothing can be written to {path.parent}") from error
     try:
         by_name = not isinstance(lock, SoftFileLock)  # such a lock, for want of a better one, is its file
         if by_name:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from happycat.base.errors import InputError
 
 LARGEST = 1 << 28  # bytes; a split of some million images
-DIGITS = 18  # of an integer, which so fits into 64 bits
+DIGITS = 19  # of an integer: all that fit into 64 bits have no more
 
 
 def parse_json(text: bytes, what: str) -> Any:

@@ -76,6 +76,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "export-labels": Entry(
             "images:export_labels", "Write the class of each image, as corrected, as CSV or JSON (COCO, FiftyOne)."
         ),
+        "doctor": Entry(
+            "doctor:doctor",
+            "Check the installation, or whether a model file, a run folder or stored features are whole.",
+        ),
         "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
     },
     "Research": {

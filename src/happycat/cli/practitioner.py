@@ -75,7 +75,11 @@ def fit(
     from happycat.cli.output import fitted_table
     from happycat.model.estimator import Happycat
 
-    with together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device), advising_without_hub():
+    with (
+        together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device),
+        advising_without_hub(),
+        model_file.locked(model, new=True) if ranks.first else nullcontext(),
+    ):
         cat = Happycat(
             backbone,
             weights=weights,
@@ -94,7 +98,7 @@ def fit(
             progress,
         ):
             cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
-            cat.save(
+            cat.create(
                 model,
                 f"fit {labelled}",
                 {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}},

@@ -11,6 +11,8 @@ from types import FrameType
 
 import typer
 
+from happycat.base.text import shown
+
 CAUGHT = ("SIGTERM", "SIGHUP")
 
 
@@ -49,5 +51,5 @@ def exit_code(stop: KeyboardInterrupt) -> int:
 def exit_after(stop: KeyboardInterrupt, advice: str = "") -> typer.Exit:
     """Say in one line that the command was interrupted, and what to do; the exit to raise."""
     by = f" by {signal.Signals(stop.number).name}" if isinstance(stop, Terminated) else ""
-    print(f"happycat: interrupted{by}{'; ' if advice else ''}{advice}", file=sys.stderr)
+    print(shown(f"happycat: interrupted{by}{'; ' if advice else ''}{advice}"), file=sys.stderr)
     return typer.Exit(exit_code(stop))

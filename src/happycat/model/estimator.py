@@ -21,7 +21,7 @@ from happycat.images.collecting import listed_labels
 from happycat.images.sources import Accepted, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
-from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
+from happycat.model.checks import check_dim, check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.embedding import Embedded, embed, embedded, extractor_of, view_names
@@ -206,12 +206,15 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         `what` says what made this version; `more` is remembered beside it. The version's number is returned.
         """
         check_is_fitted(self, "registry_")
-        if not Path(path).exists():
-            base = self._base or base_part(self.extractor(), self.weights, self.precision, self.views)
-            self._tag = model_file.create(path, base, version_part(self._state()), what, more)
-            return self._tag.number
-        with model_file.locked(path):
-            return self.append(path, what, more)
+        with model_file.locked(path, new=True):
+            return (self.append if Path(path).exists() else self.create)(path, what, more)
+
+    def create(self, path: str | Path, what: str = "fit", more: dict[str, Any] | None = None) -> int:
+        """Write the model to a new file; `happycat.model.file.locked` is held meanwhile."""
+        check_is_fitted(self, "registry_")
+        base = self._base or base_part(self.extractor(), self.weights, self.precision, self.views)
+        self._tag = model_file.create(path, base, version_part(self._state()), what, more)
+        return self._tag.number
 
     def append(self, path: str | Path, what: str, more: dict[str, Any] | None = None) -> int:
         """Write the next version of what the model was loaded from; `happycat.model.file.locked` is held meanwhile."""
@@ -248,6 +251,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         if self._extractor is None and self.backbone_ != VECTORS:
             self._extractor = self._built(self.backbone_, self._base)
+            check_dim(self.backbone_, self._extractor.dim, self.n_features_in_)
         return self._extractor
 
     def _built(self, name: str, base: Part | None) -> FeatureExtractor:

@@ -43,7 +43,8 @@ def write_model(
     """
     state = State(calm, prototype_registry(calm, names, stages), stage, mean_cosine(calm), seed)
     base = base_part(extractor, backbone.weights, backbone.precision, 1 + calm.config.random_views)
-    return model_file.create(path, base, version_part(state), what).number
+    with model_file.locked(path, new=True):
+        return model_file.create(path, base, version_part(state), what).number
 
 
 def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequence[int]) -> ClassRegistry:
