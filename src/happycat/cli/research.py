@@ -156,8 +156,9 @@ def features(
         config = chosen_backbone(backbone_config(backbone, weights, image_size, precision, place), data)
         if config.from_scratch:
             raise InputError(f"{config.name} has no weights to extract features with; name a backbone (--backbone)")
-        views = {"mirror": data.mirror, "crop_share": data.crop_share}
-        extractor = FeatureExtractor.of(config, **views, ranks=ranks, patches=patches)
+        extractor = FeatureExtractor.of(
+            config, mirror=data.mirror, crop_share=data.crop_share, ranks=ranks, patches=patches
+        )
         with (
             display_of(ranks.first) as display,
             keeping(out_file) as cache,
