@@ -196,3 +196,12 @@ def test_a_folder_says_the_labels_itself(tmp_path):
     with pytest.raises(InputError, match="says the labels itself"):
         checked_labels(accepted(tmp_path), ["a"])
     assert checked_labels(accepted(tmp_path), None) is None
+
+
+def test_a_vector_is_known_by_its_numbers():
+    vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    rows = VectorRows(vectors)
+    assert [row.tobytes() for row in rows.contents()] == [rows.content(i) for i in range(5)]
+    assert np.array_equal(VectorRows(vectors[[3, 1]]).contents(), rows.contents()[[3, 1]])
+    assert len(np.unique(rows.contents(), axis=0)) == 5
+    assert VectorRows(vectors[:0]).contents().shape == (0, 16)

@@ -33,6 +33,22 @@ def parse_json(text: bytes, what: str) -> Any:
         raise InputError(f"{what} cannot be read as JSON ({error})") from error
 
 
+def check_shape(data: Any, shape: Any, what: str) -> Any:
+    """The data, if it has the shape: a type or several; a list of one shape; an object with at least these members."""
+    if isinstance(shape, dict):
+        check_shape(data, object if isinstance(data, dict) else dict, what)
+        for name, part in shape.items():
+            if name not in data:
+                raise InputError(f"{what} has no {name!r}")
+            check_shape(data[name], part, f"{name!r} of {what}")
+    elif isinstance(shape, list):
+        for item in check_shape(data, object if isinstance(data, list) else list, what):
+            check_shape(item, shape[0], f"a part of {what}")
+    elif not isinstance(data, shape) or (isinstance(data, bool) and shape not in (bool, object)):
+        raise InputError(f"{what} is {type(data).__name__}, which it cannot be")
+    return data
+
+
 def json_bytes(data: object, indent: int | None = None) -> bytes:
     """Data as JSON in UTF-8; undecodable bytes of a file's name are written as JSON's own escapes."""
     return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")

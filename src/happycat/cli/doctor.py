@@ -197,7 +197,7 @@ def _run_health(path: Path) -> Iterator[Finding]:
 
 
 def _store_health(path: Path, needed: bool) -> Iterator[Finding]:
-    from happycat.backbone.store import stores_below
+    from happycat.backbone.housekeeping import stores_below
 
     stores = list(stores_below(path))
     if not stores and needed:

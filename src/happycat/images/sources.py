@@ -35,6 +35,10 @@ class VectorRows(Pictures):
     def content(self, i: int) -> bytes:
         return array_sha256(self.vectors[i])[:16]
 
+    def contents(self) -> np.ndarray:
+        """The `content` of each vector, (N, 16) uint8; hashing one takes less time than handing it to a thread."""
+        return np.frombuffer(b"".join(map(self.content, range(len(self)))), np.uint8).reshape(-1, 16)
+
 
 Accepted = Path | list[Path] | ArrayPictures | VectorRows
 

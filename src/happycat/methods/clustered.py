@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from happycat.backbone.tail import TailInput
 from happycat.base.config import setting
 from happycat.learning.batches import Unlabelled
-from happycat.learning.clustering import aligned_centres, kmeans
+from happycat.learning.clustering import aligned_centres, kmeans, nearest_centres
 from happycat.methods.method import Method, MethodConfig
 
 
@@ -33,13 +33,13 @@ class Clustered(Method):
         The ids of the old classes go to the clusters that resemble their centres most. The scores that match
         clusters with classes do not depend on it, those that need stable class ids do.
         """
-        features = normalize(self.features(unlabelled), dim=-1)
+        features = self.unit_features(unlabelled)
         centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
         self.settle(features, aligned_centres(centres, self.memory.prototypes))
 
     def settle(self, features: Tensor, centres: Tensor) -> None:
         """Take these unit centres (K, D) for the classes, and count the unit features (N, D) nearest to each."""
-        nearest = (features @ centres.T).argmax(1)
+        nearest = nearest_centres(features, centres)[1]
         self.memory.replace(centres, nearest.bincount(minlength=len(centres)))
 
     def logits(self, tokens: TailInput) -> Tensor:

@@ -75,8 +75,7 @@ class Happy(Parametric):
         """Clustering-guided initialisation (Eq. cluster-guided-init), or random rows without it."""
         if not self.config.cluster_init:
             return self.random_rows(num_new, training)
-        features = normalize(self.features(unlabelled), dim=-1)
-        centres = kmeans(features, self.num_classes + num_new, seed=0)
+        centres = kmeans(self.unit_features(unlabelled), self.num_classes + num_new, seed=0)
         return least_similar(centres, self.head.weight.detach(), num_new)
 
     def _hardness(self) -> Tensor:

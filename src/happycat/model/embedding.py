@@ -38,10 +38,11 @@ def extractor_of(
     ranks: Ranks = ALONE,
 ) -> FeatureExtractor:
     """The backbone, ready for use; `base` is that of a model file, whose weights it has to have."""
-    # a file without a crop share is older than other shares than the usual one
+    # a file without a crop share or patches is older than these
     crop_share = CROP_SHARE if base is None else base.metadata.get("crop_share", CROP_SHARE)
+    patches = base is None or base.metadata.get("patches", False)
     extractor = FeatureExtractor.of(
-        config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed, ranks=ranks
+        config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed, ranks=ranks, patches=patches
     )
     if base is not None:
         if base.arrays:

@@ -17,7 +17,6 @@ from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.ranks import ALONE, Ranks
-from happycat.base.seeding import seeded
 from happycat.images.collecting import listed_labels
 from happycat.images.sources import Accepted, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
@@ -165,8 +164,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
             gathered = read(source, progress.step("reading"))
             check_enough(len(gathered.pictures), number)
             features = embed(extractor, gathered.pictures, view_names(self.views), progress, self.cache_dir)
-            generator = seeded(state.random_state, "discover", self.stage_)
-            found = discover_classes(state, gathered, features, number, generator, progress)
+            found = discover_classes(state, gathered, features, number, progress)
         self.stage_ += 1
         self._counted, self._file = dict(zip(as_bytes(found.digests), found.counted.tolist(), strict=True)), None
         return found
