@@ -210,8 +210,7 @@ def locked(path: str | Path, wait: bool = False, new: bool = False) -> Iterator[
     path = Path(path)
     real = path.resolve()
     if new:
-        with disk.storage_errors(path):
-            real.parent.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(real.parent)
     else:
         _there(path)
     with disk.locked(real.with_name(f".{real.name}.lock"), str(path), wait):
