@@ -17,6 +17,7 @@ NOVEL = (
     *(55, 67, 90, 99, 51, 62, 87, 74, 56, 73),
     *(86, 71, 69, 59, 89, 96, 53, 50, 97, 94),
 )
+ORDER = (*range(50), *NOVEL)
 PROTOCOL = {"base_classes": 50, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25}
 
 
@@ -34,5 +35,5 @@ def load(root: Path | str, download: bool = False) -> Images:
         test=ArrayPictures(test.data),
         test_labels=np.array(test.targets, dtype=np.int64),
         protocol=dict(PROTOCOL),
-        order=(*range(50), *NOVEL),
+        order=ORDER,
     )

@@ -18,6 +18,8 @@ NOVEL = (
     *(110, 131, 166, 157, 179, 185, 132, 184, 114, 189, 119, 129, 149, 197, 198, 169, 120, 194, 172, 177),
     *(125, 137, 181, 146, 139, 165, 158, 112, 188, 170, 187, 136, 121, 183, 109, 196, 167, 164, 147, 144),
 )
+ORDER = (*range(100), *NOVEL)
+PROTOCOL = {"base_classes": 100, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25}
 
 
 def load(root: Path | str) -> Images:
@@ -48,12 +50,6 @@ def load(root: Path | str) -> Images:
         train_labels=np.array(train_labels, dtype=np.int64),
         test=FilePictures(folder, test),
         test_labels=labels([wnid for _, wnid in table], wnids, annotations),
-        protocol={
-            "base_classes": 100,
-            "stages": 5,
-            "labelled_share": 0.8,
-            "new_per_class": 400,
-            "old_per_class": 25,
-        },
-        order=(*range(100), *NOVEL),
+        protocol=dict(PROTOCOL),
+        order=ORDER,
     )
