@@ -185,6 +185,16 @@ def test_score_stage_0_has_no_new_class():
     assert json.loads(json.dumps(scores, allow_nan=False)) == scores
 
 
+def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
+    old, new = [0.9, 0.1], [0.1, 0.9]
+    for num_new in (1, 5):
+        targets, probabilities = np.array([0] * 5 + [1] * num_new), np.array([old] * 5 + [new] * num_new)
+        assert metrics.balanced_probability_gap(targets, probabilities, 1) == pytest.approx(0)
+    biased = np.array([old] * 5 + [old] * 5)
+    assert metrics.balanced_probability_gap(targets, biased, 1) == pytest.approx(80)
+    assert metrics.balanced_probability_gap(np.zeros(5, int), biased[:5], 1) is None
+
+
 def test_score_stage_1_by_hand():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 4), PREDICTIONS, 2, 2, 2)
     accuracies = {"all", "old", "new", "strict_all", "strict_old", "strict_new", "base", "per_class"}

@@ -58,7 +58,7 @@ def test_an_order_meets_each_class_once(name):
     data = PUBLISHED[name]
     assert sorted(data.order) == list(range(len(data.order)))
     assert name in DATASETS
-    assert 0 < data.test
+    assert data.test > 0
     assert data.protocol["base_classes"] < len(data.order) < data.train
 
 
