@@ -1,4 +1,4 @@
-"""Hook of mkdocs: links from docs/ to files outside it lead to the repository; in the repository they work as they are."""
+"""Hook of mkdocs: links from docs/ to files outside it lead to the repository, where they work as they are."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         target = (folder / match[1]).resolve()
         if target.is_relative_to(config["docs_dir"]) or not target.exists():
             return match[0]
-        return f"]({config['repo_url']}blob/main/{PurePosixPath(target.relative_to(root.resolve()))}"
+        return f"]({config['repo_url'].rstrip('/')}/blob/main/{PurePosixPath(target.relative_to(root.resolve()))}"
 
     return LINK.sub(replaced, markdown)

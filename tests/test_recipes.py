@@ -65,7 +65,8 @@ def test_a_recipe_can_be_planned_on_the_smallest_data(name, tmp_path, monkeypatc
     monkeypatch.setattr(study, "training_rate", lambda *_: 1.0)
     monkeypatch.chdir(tmp_path)
     words = shlex.split(RECIPES[name].splitlines()[-1].replace('"${DATA:-data}"', "data").replace('"$@"', ""))
-    monkeypatch.setattr(sys, "argv", [*words, "--dataset", "digits", "--plan"])
+    small = ["--dataset", "glyphs", "--option", "num_classes=20", "--option", "per_class=4"]
+    monkeypatch.setattr(sys, "argv", [*words, *small, "--plan"])
     with pytest.raises(SystemExit) as stop:
         main()
     assert not stop.value.code, capsys.readouterr().err
