@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def test_torchrun_gives_the_numbers_of_one_process_and_a_run_goes_on_after_a_kil
     options = {"num_classes": "8", "per_class": "20"}  # as the command line has them
     quick_run(out, resume=True, dataset_options=options)  # by one process
     same_run(out, finished)
+
+
+def test_speed_is_measured_by_two_processes_and_said_once():
+    words = ["speed", "--backbone", "vit_tiny_patch16_224", "--image-size", "32", "--seconds", "0.2", "--json"]
+    done = run(*PYTHON, "happycat", *words, *TWO)
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(done.stdout)
+    assert figures["processes"] == 2
+    assert 0 < figures["reference"] < figures["cached"]
 
 
 @pytest.fixture(scope="module")

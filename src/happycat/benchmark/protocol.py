@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from happycat.base.config import Checked, described, setting
 from happycat.base.disk import read_json, write_json
 from happycat.base.errors import InputError
+from happycat.base.sealed import read_sealed
+from happycat.benchmark.split_checks import check_structure
 from happycat.images.pictures import Images, Pictures, Subset
 
 FORMAT = 1
@@ -61,24 +64,38 @@ class Split:
     def num_new(self, stage: int) -> int:
         return len(self.stages[stage - 1]["new"])
 
+    def content(self) -> dict[str, Any]:
+        """What a split file holds."""
+        return {"format": FORMAT, **asdict(self)}
+
     def write(self, path: Path) -> None:
-        write_json(path, {"format": FORMAT, **asdict(self)})
+        """Write it as a file to publish."""
+        write_json(path, self.content())
 
     @classmethod
     def read(cls, path: Path) -> Split:
+        """The split of a file; one of a run folder has a checksum, which is verified."""
         data = read_json(path)
+        return cls.of(read_sealed(path) if "sha256" in data else data, str(path))
+
+    @classmethod
+    def of(cls, data: dict[str, Any], what: str) -> Split:
+        """The split that a file held; `what` names the file if it is none."""
+        if data.get("format", FORMAT) != FORMAT:
+            raise InputError(f"{what} is a split of another format; this version reads format {FORMAT}")
         try:
-            if data.pop("format") != FORMAT:
-                raise InputError(f"{path} is a split of another format; this version reads format {FORMAT}")
-            protocol = Protocol(**data.pop("protocol"))
-            return cls(
-                protocol=protocol,
-                classes=tuple(data.pop("classes")),
-                stages=tuple(data.pop("stages")),
-                **data,
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is not a split file ({error})") from error
+            check_structure(data)
+            protocol = Protocol(**data["protocol"])
+        except (InputError, TypeError) as error:
+            raise InputError(f"{what} is not a split file ({error})") from error
+        return cls(
+            dataset=data["dataset"],
+            protocol=protocol,
+            classes=tuple(data["classes"]),
+            labelled=data["labelled"],
+            stages=tuple(data["stages"]),
+            test=data["test"],
+        )
 
 
 def read_order(path: Path) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from PIL import Image
 from rich.table import Table
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
-from torch.nn.functional import cross_entropy, normalize
 
 from happycat.backbone.config import PRECISIONS, BackboneConfig, choose_device, choose_precision, fast_precision
 from happycat.backbone.extraction import TRUNK_BATCH
@@ -29,27 +28,51 @@ from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
 from happycat.base.progress import Progress
+from happycat.base.ranks import ALONE, Ranks
 from happycat.base.threads import at_most, cores, load, network_flops, suitable
+from happycat.benchmark.reference import NUM_NEW, NUM_OLD, REFERENCE_BATCH, reference_steps
 from happycat.images.pictures import ArrayPictures, FilePictures
-from happycat.learning import losses
 from happycat.learning.batches import FreshViews, StoredViews, Unlabelled
 from happycat.learning.heads import random_rows
 from happycat.learning.training import Training
 from happycat.methods.happy import Happy, HappyConfig
 
-NUM_OLD, NUM_NEW = 50, 10
 BATCH = 128
-REFERENCE_BATCH = 16  # images; 128 take minutes, and fewer stay in a CPU's cache, as 128 never do
 IMAGES = 4 * BATCH
 PHOTOS = {"loader": (500, 375), "loader_12mp": (4000, 3000)}  # width and height
 
 
-def measure_speed(
-    config: BackboneConfig,
-    seconds: float,
-    progress: Progress,
-) -> dict:
-    """Views per second of one Happy step, three ways, with the ratios, and of extraction and reading."""
+class Meter(NamedTuple):
+    """Measures rates, each for so many seconds at least, of all processes together."""
+
+    seconds: float
+    device: torch.device
+    ranks: Ranks = ALONE
+
+    def rate(self, steps: Iterator[float], warm_up: int = 2, share: float = 1.0) -> float:
+        """Views per second: `steps` yields how many views of each step that is done this process has computed."""
+        for _ in range(warm_up):
+            next(steps)
+        self.ranks.wait()
+        started, views = time.perf_counter(), 0.0
+        while self._goes_on(started + share * self.seconds):
+            views += next(steps)
+        return self._sum(views / (time.perf_counter() - started))
+
+    def _goes_on(self, end: float) -> bool:
+        """Whether the first process still measures: all take the same number of steps, some of which they share."""
+        return self._sum(self.ranks.first and time.perf_counter() < end) > 0
+
+    def _sum(self, value: float) -> float:
+        return float(self.ranks.sum(torch.tensor(float(value), device=self.device)))
+
+
+def measure_speed(config: BackboneConfig, seconds: float, progress: Progress, ranks: Ranks = ALONE) -> dict:
+    """Views per second of one Happy step, three ways, with the ratios, and of extraction and reading.
+
+    Several processes work at the same time, and their rates are added up. A step of ours is shared by them, as in
+    training; of the reference each has its own, as if gathering gradients took no time.
+    """
     keep_freed_memory()
     place, backbone = choose_device(config.device), config.name
     model = check_model(create_model(backbone, config.image_size), backbone)
@@ -60,31 +83,32 @@ def measure_speed(
     progress.message(
         f"{backbone}, {trunk.image_size} px, {trunk.num_tokens} tokens, trunk in {trunk.precision}, {place}"
     )
-    threads, others = suitable(network_flops(trunk)), load()
+    threads, others, meter = suitable(network_flops(trunk)), load(), Meter(seconds, place, ranks)
     progress.message(threads_line(threads, others))
 
     with at_most(threads):
         progress.message("the trunk in every precision, and the matrix multiply that bounds it")
-        extraction = _extraction(whole, trunk, pictures, seconds)
-        share = extraction[_name(trunk.precision)] * _flops_per_view(whole, trunk) / _matmul_flops(trunk, seconds / 2)
-        loading = {name: _loader_speed(plan, size, seconds) for name, size in PHOTOS.items()}
+        extraction = _extraction(whole, trunk, pictures, meter)
+        share = extraction[_name(trunk.precision)] * _flops_per_view(whole, trunk) / _matmul_flops(trunk, meter)
+        loading = {name: _loader_speed(plan, size, meter) for name, size in PHOTOS.items()}
         progress.message("(a) the reference step: the whole ViT in fp32, three passes, the whole last block")
-        plain = _reference_steps(whole, pictures, place)
-        before = _rate(plain, seconds / 2, warm_up=1)
+        plain = reference_steps(whole, pictures.pixels[: 2 * REFERENCE_BATCH], place)
+        before = meter.rate(plain, warm_up=1, share=0.5)
         progress.message("(b) fresh views: one trunk pass a view")
         one_batch = ArrayPictures(pictures.pixels[:BATCH])
-        fresh = _rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, workers=1)), seconds, warm_up=0)
+        fresh = meter.rate(_happy_steps(tail, FreshViews(trunk, one_batch, plan, 1, ranks)), warm_up=0)
         progress.message("(c) cached tokens")
-        with _stored(trunk, pictures, plan) as views:
-            cached = _rate(_happy_steps(tail, views), seconds)
+        with _stored(trunk, pictures, plan, ranks) as views:
+            cached = meter.rate(_happy_steps(tail, views))
         progress.message("(a) again: a machine that became slower or faster meanwhile shall not decide the ratios")
-        reference = (before + _rate(plain, seconds / 2, warm_up=0)) / 2
+        reference = (before + meter.rate(plain, warm_up=0, share=0.5)) / 2
     return {
         "backbone": backbone,
         "image_size": trunk.image_size,
         "tokens": trunk.num_tokens,
         "trunk_precision": _name(trunk.precision),
         "device": str(place),
+        "processes": ranks.size,
         "threads": threads,
         "cores": cores(),
         "load": others,
@@ -110,7 +134,8 @@ def speed_table(figures: dict) -> Table:
     """The figures as a table."""
     table = Table(
         title=f"{figures['backbone']}, {figures['image_size']} px, {figures['device']}, "
-        f"trunk in {figures['trunk_precision']}, {threads_line(figures['threads'], figures['load'])}",
+        f"trunk in {figures['trunk_precision']}, processes: {figures['processes']}, "
+        f"{threads_line(figures['threads'], figures['load'])}",
         title_justify="left",
     )
     table.add_column("one Happy step, batch 128")
@@ -145,18 +170,11 @@ def _noise(size: int) -> ArrayPictures:
     return ArrayPictures(random.integers(0, 256, (IMAGES, side, side, 3), dtype=np.uint8))
 
 
-def _rate(steps: Iterator[int], seconds: float, warm_up: int = 2) -> float:
-    """Views per second: `steps` yields the number of views of each step that it has done."""
-    for _ in range(warm_up):
-        next(steps)
-    started, views = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
-        views += next(steps)
-    return views / (time.perf_counter() - started)
+def _happy_steps(tail: Tail, views: StoredViews | FreshViews) -> Iterator[float]:
+    """A stage of Happy itself, for ever: a model that knows 50 classes discovers 10.
 
-
-def _happy_steps(tail: Tail, views: StoredViews | FreshViews) -> Iterator[int]:
-    """A stage of Happy itself, for ever: a model that knows 50 classes discovers 10. Yields the views of an epoch."""
+    Yields this process's share of the views of an epoch.
+    """
     # Where new classes start is decided before the first step: random rows save a pass over the images.
     config = HappyConfig(batch_size=BATCH, epochs=10**6, cluster_init=False)
     generator = torch.Generator().manual_seed(0)
@@ -164,61 +182,22 @@ def _happy_steps(tail: Tail, views: StoredViews | FreshViews) -> Iterator[int]:
     rows = random_rows(NUM_OLD, tail.dim, generator, unit=True)
     method.head.grow(rows)
     method.memory.learn(rows.to(views.device), torch.arange(NUM_OLD, device=views.device), rows.to(views.device))
-    for _ in method.discover(Unlabelled(views), NUM_NEW, Training(generator)):
-        yield 2 * len(views)
-
-
-def _reference_steps(model: VisionTransformer, pictures: ArrayPictures, device: torch.device) -> Iterator[int]:
-    """The step as the field writes it: whole ViT in fp32; student, student again to distil, previous model."""
-    generator = torch.Generator().manual_seed(0)
-    before = copy.deepcopy(model).eval()
-    model.requires_grad_(False)
-    model.blocks[-1].requires_grad_(True)
-    model.train()
-    config, dim = HappyConfig(), model.embed_dim
-    head = nn.utils.parametrizations.weight_norm(nn.Linear(dim, NUM_OLD + NUM_NEW, bias=False)).to(device)
-    widths = (dim, config.projector_hidden, config.projector_hidden, config.projector_out)
-    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
-    projector = nn.Sequential(layers[0], nn.GELU(), layers[1], nn.GELU(), layers[2]).to(device)
-    prototypes = normalize(torch.randn(NUM_OLD, dim, generator=generator), dim=1).to(device)
-    trained = [*model.blocks[-1].parameters(), *head.parameters(), *projector.parameters()]
-    optimizer = torch.optim.SGD(trained, lr=0.01, momentum=0.9, weight_decay=5e-5)
-    side = model.patch_embed.img_size[0]
-    pixels = torch.from_numpy(pictures.pixels[: 2 * REFERENCE_BATCH, :side, :side]).permute(0, 3, 1, 2)
-    views = (pixels.float() / 127.5 - 1).to(device)
-    while True:
-        features = normalize(model(views), dim=1)
-        cosines = head(features)
-        first, second = cosines.chunk(2)
-        loss = losses.self_distillation(first, second, 0.1, 0.05)
-        loss = loss + sum(losses.group_entropy((cosines / 0.1).softmax(1).mean(0), NUM_OLD, True).values())
-        one, two = normalize(projector(features), dim=1).chunk(2)
-        loss = loss + losses.info_nce(one, two, 1.0)
-        again = model(views)
-        with torch.no_grad():
-            old = before(views)
-        loss = loss + 2 * losses.feature_distillation(again, old)
-        classes = torch.randint(NUM_OLD, (2 * REFERENCE_BATCH,), generator=generator).to(device)
-        loss = loss + cross_entropy(head(prototypes[classes]) / 0.1, classes)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        float(loss.detach())  # waits for an asynchronous device
-        yield len(views)
+    for _ in method.discover(Unlabelled(views), NUM_NEW, Training(generator, ranks=views.ranks)):
+        yield 2 * len(views) / views.ranks.size
 
 
 @contextmanager
-def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan) -> Iterator[StoredViews]:
+def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan, ranks: Ranks = ALONE) -> Iterator[StoredViews]:
     """A token store in a temporary folder. Throughput does not depend on the tokens' values: noise will do."""
     with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
         store = TokenStore(Path(folder), Recipe.of(trunk, "noise", pictures, plan, views=2))
         shape = (3 * len(pictures), trunk.num_tokens, trunk.dim)
         noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
         store.adopt(noise.bfloat16(), noise[:, 0])
-        yield StoredViews(store, trunk.device)
+        yield StoredViews(store, trunk.device, ranks)
 
 
-def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, seconds: float) -> float:
+def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, meter: Meter) -> float:
     side = trunk.image_size
     views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
 
@@ -229,10 +208,10 @@ def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, seconds
                 (said.cls if isinstance(said, Tokens) else said).sum().item()
                 yield len(views)
 
-    return _rate(steps(), seconds, warm_up=1)
+    return meter.rate(steps(), warm_up=1)
 
 
-def _extraction(whole: VisionTransformer, chosen: Trunk, pictures: ArrayPictures, seconds: float) -> dict[str, float]:
+def _extraction(whole: VisionTransformer, chosen: Trunk, pictures: ArrayPictures, meter: Meter) -> dict[str, float]:
     """Views per second of the trunk in fp32, in what else the device computes natively, and in the chosen precision."""
     device, rates = chosen.device, {}
     precisions = [torch.float32, fast_precision(device), chosen.precision]
@@ -240,7 +219,7 @@ def _extraction(whole: VisionTransformer, chosen: Trunk, pictures: ArrayPictures
     for precision in dict.fromkeys(precisions):
         same = precision is chosen.precision
         trunk = chosen if same else _trunk(copy.deepcopy(whole), chosen.name, precision, device)
-        rates[_name(precision)] = _trunk_speed(trunk, pictures, seconds)
+        rates[_name(precision)] = _trunk_speed(trunk, pictures, meter)
     return rates
 
 
@@ -250,7 +229,7 @@ def _flops_per_view(whole: VisionTransformer, trunk: Trunk) -> float:
     return 2 * trunk.num_tokens * weights
 
 
-def _matmul_flops(trunk: Trunk, seconds: float) -> float:
+def _matmul_flops(trunk: Trunk, meter: Meter) -> float:
     """Operations per second of the trunk's largest matrix multiply, bare, in its precision (of int8, in fp32)."""
     rows = trunk.views_at_once(TRUNK_BATCH) * trunk.num_tokens
     dtype = torch.float32 if trunk.precision is torch.int8 else trunk.precision
@@ -262,10 +241,10 @@ def _matmul_flops(trunk: Trunk, seconds: float) -> float:
             nn.functional.linear(a, layer)[0, 0].item()
             yield 2 * len(a) * layer.numel()
 
-    return _rate(steps(), seconds)
+    return meter.rate(steps(), share=0.5)
 
 
-def _loader_speed(plan: ViewPlan, size: tuple[int, int], seconds: float) -> float:
+def _loader_speed(plan: ViewPlan, size: tuple[int, int], meter: Meter) -> float:
     """Views per second that one worker makes of JPEG photographs of that size: read, decode, resize, crop twice."""
     random, keys = np.random.default_rng(0), [f"{i}.jpg" for i in range(4)]
     with tempfile.TemporaryDirectory(prefix="happycat-speed-") as folder:
@@ -279,12 +258,12 @@ def _loader_speed(plan: ViewPlan, size: tuple[int, int], seconds: float) -> floa
                 for views in view_loader(dataset, [[i] for i in range(len(keys))], workers=0):
                     yield views.shape[1]
 
-        return _rate(steps(), min(seconds, 3.0))
+        return meter.rate(steps(), share=min(1.0, 3 / meter.seconds))
 
 
 def extraction_rate(trunk: Trunk | PooledBackbone) -> float:
     """About how many views per second the backbone extracts; takes a second."""
-    return _trunk_speed(trunk, ArrayPictures(_noise(trunk.image_size).pixels[:16]), 1.0)
+    return _trunk_speed(trunk, ArrayPictures(_noise(trunk.image_size).pixels[:16]), Meter(1.0, trunk.device))
 
 
 def training_rate(trunk: Trunk | PooledBackbone, tail: Tail | Vectors) -> float:
@@ -293,4 +272,4 @@ def training_rate(trunk: Trunk | PooledBackbone, tail: Tail | Vectors) -> float:
     assert isinstance(tail, Tail)
     pictures, plan = ArrayPictures(_noise(trunk.image_size).pixels[:BATCH]), ViewPlan(image_size=trunk.image_size)
     with _stored(trunk, pictures, plan) as views:
-        return _rate(_happy_steps(tail, views), 2.0)
+        return Meter(2.0, trunk.device).rate(_happy_steps(tail, views))

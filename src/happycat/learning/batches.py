@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -14,6 +16,7 @@ from happycat.backbone.store import TokenStore
 from happycat.backbone.tail import TailInput
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
+from happycat.base import tables
 from happycat.base.errors import InputError
 from happycat.base.ranks import ALONE, Ranks
 from happycat.images.pictures import Pictures, Subset
@@ -139,7 +142,7 @@ class StoredViews:
                 tokens = self.store.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
                 yield function(tokens.to(self.device)).unflatten(0, (len(index), len(slots)))
 
-        return _of_every_image(rows, len(self), self.store.recipe.shard, self.ranks)
+        return _of_every_image(rows, len(self), self.store.recipe.shard, self.ranks, self.store.folder)
 
 
 class FreshViews:
@@ -225,16 +228,31 @@ def _without_gradient(function: Callable[..., Tensor], *arguments: Any) -> Tenso
 
 
 def _of_every_image(
-    rows: Callable[[Sequence[Tensor]], Iterator[Tensor]], number: int, size: int, ranks: Ranks
+    rows: Callable[[Sequence[Tensor]], Iterator[Tensor]],
+    number: int,
+    size: int,
+    ranks: Ranks,
+    folder: Path | None = None,
 ) -> Tensor:
-    """The rows (`number`, …) of all images, where `rows` makes those of each block of up to `size` images.
+    """The table (`number`, …) of all images, where `rows` makes the rows of each block of up to `size` images.
 
-    Each process makes some of the blocks, which are the same however many processes there are.
+    Each process makes some of the blocks, which are the same however many processes there are; all get all of them,
+    a block of each at a time. A large table is a file in the folder.
     """
     blocks = torch.arange(number).split(size)
-    own, sizes = ranks.of_parts(blocks)
-    made = torch.cat(list(rows(own or blocks[:1])))  # who has none learns from one what a row looks like
-    return ranks.gather(made[: sizes[ranks.rank]], sizes)
+    parts = [blocks[ranks.share(len(blocks), rank)] for rank in range(ranks.size)]
+    made = rows(parts[ranks.rank] or blocks[:1])  # who has none learns from one what a row looks like
+    some, table = torch.empty(0), None
+    for turn in zip_longest(*parts, fillvalue=blocks[0][:0]):
+        sizes = [len(block) for block in turn]
+        some = next(made, some)
+        everybodys = ranks.gather(some[: sizes[ranks.rank]], sizes)
+        if table is None:
+            table = tables.empty((number, *some.shape[1:]), some, folder)
+        for block, its in zip(turn, everybodys.split(sizes), strict=True):
+            table[block] = its
+    assert table is not None  # there is a block at least, if only an empty one
+    return table
 
 
 class Unlabelled:

@@ -15,6 +15,9 @@ from torch.nn.functional import normalize
 
 from happycat.base.errors import InputError
 from happycat.base.progress import Advance, nobody
+from happycat.base.tables import ROWS, copied
+
+PAIRED = 1000  # images whose pairs are looked at
 
 
 def kmeans(features: Tensor, num_clusters: int, seed: int, restarts: int = 10) -> Tensor:
@@ -25,10 +28,22 @@ def kmeans(features: Tensor, num_clusters: int, seed: int, restarts: int = 10) -
     """
     if len(features) < num_clusters:
         raise InputError(f"{len(features)} images cannot form {num_clusters} classes; give more images")
+    centres = _fitted(features, num_clusters, seed, restarts).cluster_centers_
+    return normalize(torch.from_numpy(centres).to(features), dim=-1)
+
+
+def _fitted(features: Tensor, num_clusters: int, seed: int, restarts: int) -> KMeans:
+    """scikit-learn's k-means on features (N, D), which it centres in place: it is given a copy, a table of its own."""
+    points = copied(features.detach().cpu()).numpy()
     # One thread: with more, scikit-learn adds up the clusters in an order that varies from run to run.
     with threadpool_limits(limits=1):
-        model = KMeans(num_clusters, n_init=restarts, random_state=seed).fit(features.cpu().numpy())
-    return normalize(torch.from_numpy(model.cluster_centers_).to(features), dim=-1)
+        return KMeans(num_clusters, n_init=restarts, random_state=seed, copy_x=False).fit(points)
+
+
+def nearest_centres(features: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest product of each of the features (N, D) with one of the centres (K, D), (N,), and with which, (N,)."""
+    found = [(some @ centres.T).max(1) for some in features.split(ROWS)]
+    return torch.cat([value for value, _ in found]), torch.cat([centre for _, centre in found])
 
 
 def least_similar(centres: Tensor, old_rows: Tensor, number: int) -> Tensor:
@@ -71,7 +86,7 @@ def anchored_kmeans(
         pull[: len(anchors)] = weight * anchors
         nearest = None
         for _ in range(rounds):
-            cosines, now = (features @ centres.T).max(1)
+            cosines, now = nearest_centres(features, centres)
             if nearest is not None and torch.equal(now, nearest):
                 break
             nearest = now
@@ -89,7 +104,7 @@ def _plus_plus(features: Tensor, anchors: Tensor, num_new: int, generator: torch
     """The anchors and `num_new` of the features, each drawn by its squared distance to the nearest before it."""
     centres = anchors
     for _ in range(num_new):
-        far = (2 - 2 * (features @ centres.T).amax(1)).clamp_min(1e-12).cpu()
+        far = (2 - 2 * nearest_centres(features, centres)[0]).clamp_min(1e-12).cpu()
         chosen = torch.multinomial(far, 1, generator=generator)
         centres = torch.cat([centres, features[chosen.to(features.device)]])
     return centres
@@ -131,9 +146,10 @@ def pairing(features: Tensor, number: int, least: float = 0.01, most: float = 0.
     """The test for pairs of one class in a batch of features: the same `number` largest dimensions (rank statistics).
 
     Where fewer than `least` or more than `most` of the pairs of these features (N, D) agree in them, they
-    say nothing, and mutual nearest neighbours are taken instead (of a third of the batch at most).
+    say nothing, and mutual nearest neighbours are taken instead (of a third of the batch at most). The first `PAIRED`
+    of the features are looked at.
     """
-    some = features[:1000]
+    some = features[:PAIRED]
     pairs = len(some) * (len(some) - 1)
     agreeing = int(same_top_dimensions(some, number).sum()) - len(some)  # none is its own pair
     rank = pairs > 0 and least <= agreeing / pairs <= most
@@ -151,9 +167,9 @@ def silhouettes(
     points = features.detach().cpu().numpy()
     scores = []
     advance(0, total=len(numbers))
-    with threadpool_limits(limits=1):
-        for number in numbers:
-            labels = KMeans(number, n_init=restarts, random_state=seed).fit(points).labels_
+    for number in numbers:
+        labels = _fitted(features, number, seed, restarts).labels_
+        with threadpool_limits(limits=1):
             scores.append(float(silhouette_score(points, labels)))
-            advance(1)
+        advance(1)
     return scores

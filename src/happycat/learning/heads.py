@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
+from happycat.base.tables import ROWS
+
 
 class CosineClassifier(nn.Module):
     """Cosines between features (B, D) and the rows φ of `weight` (K, D): (B, K). No bias, lengths do not count."""
@@ -26,6 +28,11 @@ class CosineClassifier(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         return linear(normalize(features, dim=-1), normalize(self.weight, dim=-1))
+
+    @torch.no_grad()
+    def classify(self, features: Tensor) -> Tensor:
+        """The class of each of the features (N, D), (N,): that of the largest cosine."""
+        return torch.cat([self(some).argmax(1) for some in features.split(ROWS)])
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         self.weight = nn.Parameter(torch.empty_like(state[prefix + "weight"], device=self.weight.device))

@@ -8,19 +8,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from happycat.base.tables import ROWS, taken
 
-def class_means(features: Tensor, labels: Tensor, fallback: Tensor) -> tuple[Tensor, Tensor]:
-    """Unit means (K, D) of the features (N, D) of classes 0…K−1, and how many there are of each, (K,).
 
-    A class without any takes its row of `fallback` (K, D); a label outside 0…K−1 counts for none.
-    """
-    number = len(fallback)
+def _unit(features: Tensor) -> Tensor:
+    return normalize(features, dim=-1)
+
+
+def places_of_classes(labels: Tensor, number: int) -> tuple[Tensor, ...]:
+    """The places of the images of each class 0…number−1, in order; a label outside of these counts for none."""
     inside = (labels >= 0) & (labels < number)
     order = torch.where(inside, labels, number).argsort(stable=True)
-    counts = labels[inside].bincount(minlength=number)
-    groups = features[order][: int(counts.sum())].split(counts.tolist())
-    rows = [members.mean(0) if len(members) else fallback[c] for c, members in enumerate(groups)]
-    return normalize(torch.stack(rows), dim=-1), counts
+    counts = labels[inside].bincount(minlength=number).tolist()
+    return order[: sum(counts)].split(counts)
+
+
+def class_means(features: Tensor, labels: Tensor, fallback: Tensor, unit: bool = False) -> tuple[Tensor, Tensor]:
+    """Unit means (K, D) of the features (N, D) of classes 0…K−1, and how many there are of each, (K,).
+
+    A class without any takes its row of `fallback` (K, D); a label outside 0…K−1 counts for none. With `unit`, the
+    features are made so first.
+    """
+    places = places_of_classes(labels, len(fallback))
+    members = (taken(features, some, _unit) if unit else taken(features, some) for some in places)
+    rows = [its.mean(0) if len(its) else fallback[c] for c, its in enumerate(members)]
+    return normalize(torch.stack(rows), dim=-1), torch.tensor([len(some) for some in places]).to(labels)
 
 
 class ClassMemory(nn.Module):
@@ -49,7 +61,7 @@ class ClassMemory(nn.Module):
         `features` (N, D) are made unit; μ_c is the unit mean of class c's. A class without an image takes
         its row of `fallback`.
         """
-        rows, counts = class_means(normalize(features, dim=-1), labels - self.num_classes, fallback)
+        rows, counts = class_means(features, labels - self.num_classes, fallback, unit=True)
         self.prototypes = torch.cat([self.prototypes, rows])
         self.counts = torch.cat([self.counts, counts])
 
@@ -59,13 +71,12 @@ class ClassMemory(nn.Module):
 
     def similarity(self, features: Tensor) -> Tensor:
         """The cosine of each of the features (N, D) with the nearest prototype, (N,)."""
-        return (normalize(features, dim=-1) @ self.prototypes.T).amax(1)
+        return torch.cat([(_unit(some) @ self.prototypes.T).amax(1) for some in features.split(ROWS)])
 
     def measure_radius(self, features: Tensor, labels: Tensor) -> None:
         """Set r from Stage-0: r² = mean over the classes of Tr(Σ_c)/D, of unit features."""
-        features = normalize(features, dim=-1)
-        groups = features[labels.argsort(stable=True)].split([n for n in labels.bincount().tolist() if n])
-        spreads = [members.var(0, unbiased=False).mean() for members in groups]
+        places = places_of_classes(labels, int(labels.max()) + 1)
+        spreads = [taken(features, some, _unit).var(0, unbiased=False).mean() for some in places if len(some)]
         self.radius = torch.stack(spreads).mean().sqrt()
 
     def hardness(self, temperature: float) -> Tensor:

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from happycat.backbone.tail import TailInput
 from happycat.base.config import choice, setting
 from happycat.learning.batches import Unlabelled
-from happycat.learning.clustering import aligned_centres, kmeans
+from happycat.learning.clustering import aligned_centres, kmeans, nearest_centres
 from happycat.methods.method import Method, MethodConfig
 
 
@@ -44,13 +44,13 @@ class Clustered(Method):
         The ids of the old classes go to the clusters that resemble their centres most. The scores that match
         clusters with classes do not depend on it, those that need stable class ids do.
         """
-        features = normalize(self.features(unlabelled), dim=-1)
+        features = self.unit_features(unlabelled)
         centres = kmeans(features, self.num_classes + num_new, seed=0, restarts=self.config.restarts)
         self.settle(features, aligned_centres(centres, self.memory.prototypes))
 
     def settle(self, features: Tensor, centres: Tensor) -> None:
         """Take these unit centres (K, D) for the classes, and count the unit features (N, D) nearest to each."""
-        nearest = (features @ centres.T).argmax(1)
+        nearest = nearest_centres(features, centres)[1]
         self.memory.replace(centres, nearest.bincount(minlength=len(centres)))
 
     def logits(self, tokens: TailInput) -> Tensor:
@@ -61,7 +61,7 @@ class Clustered(Method):
         """Class probabilities (N, K) and familiarity (N,) of all test images; familiarity is inductive either way."""
         probabilities, familiarity = super().evaluate_together(tests)
         if self.config.evaluation == "transductive":
-            features = normalize(torch.cat([self.features(test) for test in tests]), dim=-1)
+            features = torch.cat([self.unit_features(test) for test in tests])
             centres = kmeans(features, self.num_classes, seed=0, restarts=self.config.restarts)
             cosines = features @ aligned_centres(centres, self.memory.prototypes).T
             probabilities = (cosines / self.config.prediction_temperature).softmax(1)

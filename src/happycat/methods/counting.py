@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
@@ -27,6 +26,10 @@ from happycat.methods.method import Method
 
 class Features(Protocol):
     """Features of the backbone as it is before any stage tunes it, of random views and the centre view."""
+
+    @property
+    def feature_dim(self) -> int:
+        """The length of a feature vector."""
 
     def labelled_features(self, random_views: int) -> Labelled:
         """The features of the labelled images."""
@@ -116,7 +119,7 @@ class Silhouette(Stateless):
                 f"stage {stage} has {len(unlabelled)} images, too few for a silhouette with {known} known classes; "
                 f"give more images or the number of new classes"
             )
-        features, numbers = normalize(self.method.features(unlabelled), dim=-1), list(range(1, most + 1))
+        features, numbers = self.method.unit_features(unlabelled), list(range(1, most + 1))
         scores = silhouettes(features, [known + number for number in numbers], advance=_counting(stage, progress))
         number = numbers[int(np.argmax(scores))]
         return Count(number, number, number, numbers, scores, "silhouette")
@@ -149,7 +152,7 @@ class CalmEstimate:
         return self.calm.num_classes > 0
 
     def learn(self, generator: torch.Generator, progress: Progress = SILENT) -> None:
-        labelled = self.source.labelled_features(self.calm.random_views)
+        labelled = self.source.labelled_features(self.calm.config.random_views)
         advance = progress.step("Stage-0: calibrating the count")
         list(self.calm.fit(labelled, Training(generator), advance))
 
@@ -164,7 +167,7 @@ class CalmEstimate:
         self.calm.adopt(self._features(stage), predicted, self.method.num_classes)
 
     def _features(self, stage: int) -> Unlabelled:
-        return self.source.features(stage, self.calm.random_views)
+        return self.source.features(stage, self.calm.config.random_views)
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.calm.state_dict()
@@ -188,5 +191,5 @@ def make_counter(
         return Silhouette(method, most)
     if isinstance(method, Calm):
         return OwnEstimate(method, most)
-    calm = Calm(Vectors(method.tail.dim), CalmConfig()).to(method.memory.prototypes.device)
+    calm = Calm(Vectors(source.feature_dim), CalmConfig()).to(method.memory.prototypes.device)
     return CalmEstimate(method, calm, source, most)

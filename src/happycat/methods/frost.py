@@ -21,7 +21,7 @@ from torch.nn.functional import mse_loss
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Unlabelled
-from happycat.learning.clustering import novel_images, pairing
+from happycat.learning.clustering import PAIRED, novel_images, pairing
 from happycat.learning.heads import CosineClassifier
 from happycat.learning.training import Epoch, Training, ramp_up
 from happycat.methods.parametric import Parametric, ParametricConfig
@@ -57,7 +57,7 @@ class Frost(Parametric):
         config, num_old = self.config, self.num_classes
         features = self.features(unlabelled)
         novel = self._novel(features)
-        alike = pairing(features[novel], config.top_dimensions)
+        alike = pairing(features[novel.nonzero()[:PAIRED, 0]], config.top_dimensions)
         before = unlabelled.frozen(copy.deepcopy(self.tail))
         self.head.grow(self.random_rows(num_new, training))
         finder = CosineClassifier(self.tail.dim).to(features.device)
@@ -90,7 +90,7 @@ class Frost(Parametric):
             loss,
         )
         features = self.features(unlabelled)
-        found = torch.where(novel, num_old + finder(features).argmax(1), -1)
+        found = torch.where(novel, num_old + finder.classify(features), -1)
         self.memory.learn(features, found, self.head.weight.detach()[num_old:])
 
     def _novel(self, features: Tensor) -> Tensor:

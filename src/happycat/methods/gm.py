@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import mse_loss, normalize
+from torch.nn.functional import mse_loss
 
 from happycat.base.config import setting
 from happycat.learning import losses
 from happycat.learning.batches import Batch, Unlabelled
-from happycat.learning.clustering import novel_images, pairing
+from happycat.learning.clustering import PAIRED, novel_images, pairing
 from happycat.learning.heads import CosineClassifier
 from happycat.learning.memory import class_means
 from happycat.learning.training import Epoch, Training, ramp_up
@@ -73,10 +73,10 @@ class GM(Parametric):
 
         yield from self._grow(unlabelled, novel, features, finder, previous.tail, training, grow_epochs, merge_epochs)
         with torch.no_grad():
-            found = num_old + finder(self.features(unlabelled)).argmax(1)
+            found = num_old + finder.classify(self.features(unlabelled))
             self._merge_branches(previous.tail)
-            merged = normalize(self.features(unlabelled), dim=-1)
-            self.head.grow(class_means(merged[novel], found[novel] - num_old, finder.weight.detach())[0])
+            merged = self.unit_features(unlabelled)
+            self.head.grow(class_means(merged, torch.where(novel, found - num_old, -1), finder.weight.detach())[0])
 
         yield from self._merge(unlabelled, novel, found, previous, training, merge_epochs)
         found = torch.where(novel, found, -1)
@@ -96,7 +96,7 @@ class GM(Parametric):
         """Discover with the plastic branch: pairs that agree, two views that agree, contrast, distillation."""
         config = self.config
         projector = self.new_projector(training)
-        alike = pairing(features[novel], config.top_dimensions)
+        alike = pairing(features[novel.nonzero()[:PAIRED, 0]], config.top_dimensions)
         before = unlabelled.frozen(static)
 
         def loss(batch: Batch, epoch: int) -> dict[str, Tensor]:

@@ -80,8 +80,7 @@ class Happy(Parametric):
         random = self.random_rows(num_new, training)
         if not self.config.cluster_init:
             return random
-        features = normalize(self.features(unlabelled), dim=-1)
-        centres = kmeans(features, self.num_classes + num_new, seed=0)
+        centres = kmeans(self.unit_features(unlabelled), self.num_classes + num_new, seed=0)
         return mean_length(random) * least_similar(centres, self.head.weight.detach(), num_new)
 
     def _hardness(self) -> Tensor:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch.nn.functional import normalize
-
 from happycat.learning.batches import Labelled, Unlabelled
 from happycat.learning.clustering import aligned_centres, kmeans
 from happycat.learning.memory import class_means
@@ -22,6 +20,11 @@ from happycat.methods.clustered import Clustered, ClusteredConfig
 @dataclass(frozen=True, kw_only=True)
 class KMeansConfig(ClusteredConfig):
     """Hyperparameters of k-means alone."""
+
+    @property
+    def with_patches(self) -> bool:
+        """The class token alone, as in the paper."""
+        return False
 
 
 class KMeans(Clustered):
@@ -34,7 +37,7 @@ class KMeans(Clustered):
     features_only = True
 
     def fit(self, labelled: Labelled, training: Training) -> Iterator[Epoch]:
-        features = normalize(self.features(labelled), dim=-1)
+        features = self.unit_features(labelled)
         num_base = int(labelled.labels.max()) + 1
         centres = kmeans(features, num_base, seed=0, restarts=self.config.restarts)
         named, _ = class_means(features, labelled.labels, centres)

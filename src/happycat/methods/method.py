@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base.config import Checked, choice, setting
@@ -34,6 +35,16 @@ class MethodConfig(Checked):
     def paper(cls) -> Self:
         """The values of the paper's text, where they differ from the program's."""
         return cls()
+
+    @property
+    def random_views(self) -> int:
+        """How many random views' features it is served besides the centre view's, if it needs features only."""
+        return 0
+
+    @property
+    def with_patches(self) -> bool:
+        """Whether features that are extracted, for the method or its counter, have a ViT's patch tokens, too."""
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +118,6 @@ class Method(nn.Module):
         self.config = config
         self.tail = tail
         self.memory = ClassMemory(tail.dim)
-
-    @property
-    def random_views(self) -> int:
-        """How many random views' features it is served besides the centre view's, if it needs features only."""
-        return 0
 
     @property
     def num_classes(self) -> int:
@@ -188,6 +194,11 @@ class Method(nn.Module):
     def features(self, unlabelled: Unlabelled) -> Tensor:
         """The tail's output (N, D) for the centre view of every image."""
         return unlabelled.views.centre(self.tail)
+
+    @torch.no_grad()
+    def unit_features(self, unlabelled: Unlabelled) -> Tensor:
+        """The same, each of unit length."""
+        return unlabelled.views.centre(lambda tokens: normalize(self.tail(tokens), dim=-1))
 
 
 class Calibrated(Protocol):

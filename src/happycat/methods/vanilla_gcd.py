@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Tail
 from happycat.base.config import setting
@@ -70,7 +69,7 @@ class VanillaGCD(Clustered):
 
     def learn_labelled(self, labelled: Labelled) -> None:
         """Set the centres of the labelled classes to their mean features."""
-        features, labels = normalize(self.features(labelled), dim=-1), labelled.labels
+        features, labels = self.unit_features(labelled), labelled.labels
         self.memory.replace(*class_means(features, labels, features[: int(labels.max()) + 1]))
 
     def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
@@ -81,7 +80,7 @@ class VanillaGCD(Clustered):
             lambda batch, _: self.stage_loss(batch),
         )
         if self.config.anchored:
-            features = normalize(self.features(unlabelled), dim=-1)
+            features = self.unit_features(unlabelled)
             self.settle(features, self._anchored(features, num_new))
         else:
             self.cluster(unlabelled, num_new)

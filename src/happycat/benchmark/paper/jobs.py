@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass, replace
 
 from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features
-from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.tail import Tail
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
+from happycat.base.strict_json import as_json
 from happycat.benchmark.data import StageData
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
@@ -115,7 +116,7 @@ class Job:
             )
         asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
         there = Record(folder).metadata()["numbers"]
-        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
+        if changed := [name for name, value in as_json(asked).items() if there.get(name) != value]:
             raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
         return True
 
@@ -137,13 +138,13 @@ class Job:
         """Views whose tokens or features are not on disk yet."""
         setting, request = self.setting, self.request
         method_class, config, _ = configs(request, setting.data, setting.scratch)
-        method = method_class(Vectors(self.parts.tail.dim), config) if self.features_only else None
         data = StageData(
             images=setting.data,
             split=self.split,
             backbone=self.parts,
             scratch=setting.scratch,
-            random_views=method.random_views if method else None,
+            method=method_class,
+            method_config=config,
             config=request.loop,
             folder=request.out,
             progress=SILENT,

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
-from happycat.base.disk import read_json, write_json
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import SILENT, Progress
+from happycat.base.sealed import read_sealed, write_sealed
 from happycat.benchmark.loop import Loop
 from happycat.benchmark.paper.jobs import Job
 from happycat.benchmark.paper.reports import Report, series
@@ -74,7 +74,7 @@ def shifted_images(job: Job, corruption: str, severity: int, published: bool) ->
 def shift_accuracies(job: Job, severity: int, published: bool, progress: Progress) -> dict[str, float]:
     """All of the final model on each of the corruptions; what was measured before is read from the run folder."""
     path = job.request.out / f"shifts-{severity}{'-published' if published else ''}.json"
-    known = read_json(path) if path.exists() else {}
+    known = read_sealed(path) if path.exists() else {}
     missing = [name for name in CORRUPTIONS if name not in known]
     if not missing:
         return known
@@ -87,7 +87,7 @@ def shift_accuracies(job: Job, severity: int, published: bool, progress: Progres
             targets = np.concatenate([test.ids for test in tests])
             predicted = probabilities.argmax(1).cpu().numpy()
             known[name] = clustering_accuracy(targets, predicted, job.split.num_seen(last - 1)).all
-            write_json(path, known)
+            write_sealed(path, known)
     return known
 
 

@@ -168,9 +168,14 @@ def _run_all(jobs: list[Job], num_jobs: int, progress: Progress, ranks: Ranks) -
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
     with ProcessPoolExecutor(num_jobs, multiprocessing.get_context("spawn")) as pool:
         pending = {pool.submit(_run_quietly, job.request, threads): job.title for job in jobs}
-        for future in as_completed(pending):
-            future.result()
-            yield pending[future]
+        try:
+            for future in as_completed(pending):
+                future.result()
+                yield pending[future]
+        except KeyboardInterrupt:  # SIGTERM is sent to this process alone
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
 
 
 def _run_quietly(request: Request, threads: int) -> None:
