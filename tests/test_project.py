@@ -106,7 +106,7 @@ def test_ci_runs_every_check_that_contributing_names():
     script, page = read(".ci/run"), read("CONTRIBUTING.md")
     steps = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["tests"]["steps"]
     assert ".ci/run" in [step.get("run") for step in steps]
-    for check in ("ruff check .", "ruff format --check .", "lint-imports", "mypy"):
+    for check in ("ruff check .", "ruff format --check .", "lint-imports", "mypy", "mkdocs build --strict"):
         assert f".venv/bin/{check}" in script, check
         assert f".venv/bin/{check}" in page, check
     assert re.search(r"^python3 -m venv .*pytest$", read("README.md"), re.MULTILINE)  # what the script looks for

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from happycat.backbone.tail import Tail
@@ -195,12 +194,12 @@ class Loop:
     def _test(self, stage: int) -> Tested:
         """The test images of all classes seen."""
         sets = self.data.test_sets(stage)
-        probabilities, familiarity = zip(*(self.method.evaluate(test.served) for test in sets), strict=True)
+        probabilities, familiarity = self.method.evaluate_together([test.served for test in sets])
         return Tested(
             [key for test in sets for key in test.pictures.keys],
             np.concatenate([test.ids for test in sets]),
-            torch.cat(probabilities).cpu().numpy(),
-            torch.cat(familiarity).cpu().numpy(),
+            probabilities.cpu().numpy(),
+            familiarity.cpu().numpy(),
         )
 
     def _unseen_familiarity(self, stage: int) -> np.ndarray:

@@ -22,7 +22,8 @@ FORMAT = 1
 class Protocol(Checked):
     """How a data set is cut into Stage-0 and T continual stages (the paper's table of splits).
 
-    `labelled_share` of each base class is labelled; the rest is the pool that serves it again later, unlabelled.
+    `labelled_share` of each base class is labelled, rounded down; the rest is the pool that serves it again later,
+    unlabelled.
     At its own stage a new class brings `new_per_class` images, at every later one `old_per_class`.
     None derives both from the class: `labelled_share` of its images, and a sixteenth of those.
     `overlap=True` draws the images of an earlier class from all that it has, as the authors' program does;
@@ -35,7 +36,10 @@ class Protocol(Checked):
     new_per_class: int | None = setting(None, "images of each new class at its stage", 1)
     old_per_class: int | None = setting(None, "images of each earlier class at every stage", 1)
     overlap: bool = setting(True, "an image may be served again at a later stage, as in the authors' program")
-    split_seed: int = setting(0, "random seed of the split, and of the class order if it is shuffled", 0)
+    split_seed: int = setting(0, "random seed of the split: which images are labelled, and which are served when", 0)
+    order_seed: int | None = setting(
+        None, "random seed that shuffles the class order [the published order; without one, the split's seed]", 0
+    )
 
 
 @dataclass(frozen=True)
@@ -112,11 +116,11 @@ def default_protocol(images: Images, **changes: float | None) -> Protocol:
     return Protocol(**values)
 
 
-def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str | None = None) -> Split:
+def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | None = None) -> Split:
     """Cut a data set by the protocol.
 
-    `order` names all classes in the order they are met; "seed" shuffles them by the protocol's seed;
-    None takes the published order where the data set has one and shuffles otherwise.
+    `order` names all classes in the order they are met. Without it they are shuffled by `order_seed`; without that,
+    the published order is taken where the data set has one, and otherwise they are shuffled by the split's seed.
     """
     names = _class_order(images, protocol, order)
     if len(set(images.classes)) != len(images.classes):
@@ -142,12 +146,14 @@ def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str 
     return Split(images.name, protocol, tuple(names), labelled, tuple(stages), test)
 
 
-def _class_order(images: Images, protocol: Protocol, order: tuple[str, ...] | str | None) -> list[str]:
-    if order is None and images.order is not None:
-        return [images.classes[c] for c in images.order]
-    if order is None or order == "seed":
-        shuffled = np.random.default_rng(protocol.split_seed).permutation(len(images.classes))
-        return [images.classes[c] for c in shuffled]
+def _class_order(images: Images, protocol: Protocol, order: tuple[str, ...] | None) -> list[str]:
+    if order is not None and protocol.order_seed is not None:
+        raise InputError("a class order is given, and a seed to shuffle it by; give one of the two")
+    if order is None:
+        if protocol.order_seed is None and images.order is not None:
+            return [images.classes[c] for c in images.order]
+        seed = protocol.split_seed if protocol.order_seed is None else protocol.order_seed
+        return [images.classes[c] for c in np.random.default_rng(seed).permutation(len(images.classes))]
     if unknown := [name for name in order if name not in images.classes]:
         raise InputError(f"the class order names {unknown[0]!r}, which {images.name} does not have")
     if len(set(order)) != len(order):
@@ -173,7 +179,7 @@ class _Drawer:
             raise InputError(f"{images.name}: class {name!r} has {len(keys)} training images, at least 2 are needed")
         self.protocol = protocol
         self.random = np.random.default_rng([protocol.split_seed, c])
-        share = max(1, min(len(keys) - 1, round(protocol.labelled_share * len(keys))))
+        share = max(1, min(len(keys) - 1, int(protocol.labelled_share * len(keys) + 1e-9)))
         self.num_labelled = share
         self.num_new = min(len(keys), protocol.new_per_class or share)
         self.num_old = protocol.old_per_class or max(1, self.num_new // 16)

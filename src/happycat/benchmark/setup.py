@@ -49,7 +49,7 @@ class Request:
     root: Path | None = None
     dataset_options: dict = field(default_factory=dict)
     protocol_values: dict = field(default_factory=dict)
-    class_order: str | None = None
+    class_order: Path | None = None  # a file of class names, one a line
     split: Path | None = None
     backbone: BackboneConfig = field(default_factory=BackboneConfig)  # without a name: the data set's usual one
     out: Path
@@ -215,9 +215,7 @@ def the_split(request: Request, data: Images) -> Split:
     if request.split is not None:
         return Split.read(request.split)
     protocol: Protocol = default_protocol(data, **request.protocol_values)
-    asked = request.class_order
-    order = asked if asked is None or asked == "seed" else read_order(Path(asked))
-    return make_split(data, protocol, order)
+    return make_split(data, protocol, None if request.class_order is None else read_order(request.class_order))
 
 
 def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:

@@ -113,6 +113,7 @@ TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, en
 SUBCOMMANDS = {  # a first word that has arguments and flags of its own
     ("paper", "calm-check"): "check:calm_check",
     ("paper", "questions"): "questions:questions",
+    ("paper", "splits"): "splits:splits",
 }
 
 

@@ -42,11 +42,8 @@ DownloadOption = Annotated[
     bool, typer.Option("--download", help="download the data set if it is not there", rich_help_panel=DATA)
 ]
 OrderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="class order: a file of class names, or `seed` to shuffle [as published]",
-        rich_help_panel=PROTOCOL,
-    ),
+    Path | None,
+    typer.Option(help="class order: a file of class names, one a line [as published]", rich_help_panel=PROTOCOL),
 ]
 FlavourOption = Annotated[
     str,

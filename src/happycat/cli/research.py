@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from happycat.base.disk import file_sha256
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
 from happycat.benchmark.config import LoopConfig
@@ -117,7 +118,7 @@ def stages(
     made = the_split(request, data)
     made.write(out_file)
     out.print(plan_text(made))
-    print_line(f"written to {out_file}")
+    print_line(f"written to {out_file}, SHA-256 {file_sha256(out_file).hex()}")
 
 
 def features(

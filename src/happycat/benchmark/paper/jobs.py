@@ -24,7 +24,8 @@ from happycat.benchmark.setup import (
     the_split,
 )
 from happycat.images import datasets as images
-from happycat.images.datasets.outline import OUTLINES, outline
+from happycat.images.datasets import PUBLISHED
+from happycat.images.datasets.outline import outline
 from happycat.methods import METHODS
 from happycat.methods.method import MethodConfig, TrainedConfig
 
@@ -39,7 +40,7 @@ class Setting:
         try:
             self.data = images.load(request.dataset, request.root, **request.dataset_options)
         except InputError as error:
-            if not planned or request.dataset not in OUTLINES:
+            if not planned or request.dataset not in PUBLISHED:
                 raise
             self.data = outline(request.dataset)
             number = len(self.data.train) + len(self.data.test)
@@ -52,7 +53,7 @@ class Setting:
     def split(self, protocol: dict) -> Split:
         key = json.dumps(protocol, sort_keys=True)
         if key not in self._splits:
-            self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
+            self._splits[key] = the_split(with_protocol(self.request, protocol), self.data)
         return self._splits[key]
 
     def parts(self, seed: int, any_model: bool) -> Backbone | FeatureBackbone:
@@ -77,6 +78,12 @@ class Setting:
 
     def config(self, method: str, values: dict) -> MethodConfig:
         return method_config(method, self.request.flavour, self.data, values)[1]
+
+
+def with_protocol(request: Request, protocol: dict) -> Request:
+    """The request with these values of the protocol; an order that is shuffled takes the place of a given one."""
+    order = request.class_order if protocol.get("order_seed") is None else None
+    return replace(request, protocol_values=protocol, class_order=order)
 
 
 @dataclass(frozen=True, kw_only=True)
