@@ -3,7 +3,9 @@
     python benchmarks/grow.py --out docs/results          # about half an hour on two cores
     python benchmarks/grow.py --only evaluation --largest 2
 
-Each point is measured in a process of its own, so its memory (the largest that the process had, Linux only) is its own.
+Each point is measured in a process of its own, on one thread. Seconds are processor time. Memory (Linux only) is the
+most that the process had which the system cannot take back (`RssAnon`, looked at a hundred times a second); tokens and
+tables that are mapped from files are not in it. What was measured is kept in OUT/growth.json, and not measured again.
 Pictures are noise, vectors are drawn around the means of classes: nothing here depends on what they show.
 """
 
@@ -11,20 +13,39 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import multiprocessing
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from scale import class_means, peak
+from scale import class_means
 from scale import images as vectors_of
 
 BACKBONE = "vit_tiny_patch16_224"  # at 32 px, random weights: what grows is everything around it
+
+
+class Memory(threading.Thread):
+    """Watches the memory (MB) that this process has for itself, and remembers the largest."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.largest = float("nan")
+
+    def run(self) -> None:
+        status = Path("/proc/self/status")
+        while status.is_file():
+            lines = status.read_text().splitlines()
+            now = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
+            self.largest = max(now, self.largest) if self.largest > 0 else now
+            time.sleep(0.01)
 
 
 def folder_size(folder: Path) -> float:
@@ -40,8 +61,6 @@ def noise(number: int):
 
 def stored_tokens(number: int, folder: Path):
     """Tokens of noise in a store, written shard by shard."""
-    import torch
-
     from happycat.backbone.store import Recipe, TokenStore, token_tensors
     from happycat.backbone.trunk import Tokens
 
@@ -72,15 +91,14 @@ def extraction(number: int, folder: Path) -> dict[str, float]:
     weights = folder / "weights.safetensors"
     save_file(timm.create_model(BACKBONE, num_classes=0).state_dict(), weights)
     extractor = FeatureExtractor.of(BackboneConfig(name=BACKBONE, weights=weights, image_size=32), workers=0)
-    pictures, started = noise(number), time.perf_counter()
+    pictures, started = noise(number), time.process_time()
     extractor.extract(pictures, cache_dir=folder / "store")
-    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder / "store")}
+    return {"seconds": time.process_time() - started, "disk_mb": folder_size(folder / "store")}
 
 
 def stage(number: int, folder: Path) -> dict[str, float]:
     """Images: two epochs of a stage of Happy on stored tokens, from k-means to the class memory."""
     import timm
-    import torch
 
     from happycat.backbone.tail import Tail
     from happycat.learning.batches import StoredViews, Unlabelled
@@ -94,22 +112,23 @@ def stage(number: int, folder: Path) -> dict[str, float]:
     rows = torch.randn(50, 192, generator=torch.Generator().manual_seed(0))
     method.head.grow(rows)
     method.memory.learn(rows, torch.arange(50), rows)
-    started = time.perf_counter()
+    started = time.process_time()
     list(method.discover(served, 10, Training(torch.Generator().manual_seed(0))))
-    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder)}
+    return {"seconds": time.process_time() - started, "disk_mb": folder_size(folder)}
 
 
 def kmeans(number: int, folder: Path) -> dict[str, float]:
     """Images: k-means of 384 numbers into 100 clusters, once, as a stage of Happy begins."""
-    import torch
-
+    from happycat.base import tables
     from happycat.learning.clustering import kmeans as clustered
 
     generator = np.random.default_rng(0)
-    vectors = torch.from_numpy(vectors_of(class_means(100, generator), np.arange(number) % 100, generator))
-    started = time.perf_counter()
-    clustered(torch.nn.functional.normalize(vectors, dim=-1), 100, seed=0, restarts=1)
-    return {"seconds": time.perf_counter() - started}
+    means = class_means(100, generator)
+    some = (torch.from_numpy(vectors_of(means, np.arange(1000) % 100, generator)) for _ in range(number // 1000))
+    vectors = tables.joined((torch.nn.functional.normalize(part, dim=-1) for part in some), number)
+    started = time.process_time()
+    clustered(vectors, 100, seed=0, restarts=1)
+    return {"seconds": time.process_time() - started}
 
 
 def evaluation(classes: int, folder: Path) -> dict[str, float]:
@@ -121,15 +140,13 @@ def evaluation(classes: int, folder: Path) -> dict[str, float]:
     found = np.where(
         generator.random(len(truth)) < 0.7, (truth * 7 + 3) % classes, generator.integers(0, classes, len(truth))
     )
-    started = time.perf_counter()
+    started = time.process_time()
     clustering_accuracy(truth, found, classes // 2)
-    return {"seconds": time.perf_counter() - started}
+    return {"seconds": time.process_time() - started}
 
 
 def prediction(classes: int, folder: Path) -> dict[str, float]:
     """Classes: the class of 100,000 vectors of 384 numbers."""
-    import torch
-
     from happycat.methods.calm.prediction import PredictionRule
 
     generator = torch.Generator().manual_seed(0)
@@ -137,15 +154,13 @@ def prediction(classes: int, folder: Path) -> dict[str, float]:
     prototypes = normal(torch.randn(classes, 384, generator=generator), dim=-1)
     points = normal(torch.randn(100_000, 384, generator=generator), dim=-1)
     rule = PredictionRule(prototypes, torch.arange(classes), classes, torch.tensor(0.1), torch.zeros(classes))
-    started = time.perf_counter()
+    started = time.process_time()
     rule.decide(points)
-    return {"seconds": time.perf_counter() - started}
+    return {"seconds": time.process_time() - started}
 
 
 def million(images: int, folder: Path) -> dict[str, float]:
     """Images: stored features of 384 numbers in 10,000 classes, read from shards and given their classes."""
-    import torch
-
     from happycat.backbone.store import FeatureStore, Recipe
     from happycat.methods.calm.prediction import PredictionRule
 
@@ -153,7 +168,7 @@ def million(images: int, folder: Path) -> dict[str, float]:
         kind="features", backbone="noise", precision="torch.float32", pictures="noise", num_pictures=images,
         view_names=("centre",), image_size=224, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=384,
     )  # fmt: skip
-    store, started = FeatureStore(folder, recipe), time.perf_counter()
+    store, started = FeatureStore(folder, recipe), time.process_time()
 
     def extract(shards):
         for shard in shards:
@@ -165,7 +180,7 @@ def million(images: int, folder: Path) -> dict[str, float]:
     prototypes = torch.nn.functional.normalize(torch.randn(10_000, 384), dim=-1)
     rule = PredictionRule(prototypes, torch.arange(10_000), 10_000, torch.tensor(0.1), torch.zeros(10_000))
     rule.decide(points, lambda some: torch.nn.functional.normalize(some, dim=-1))
-    return {"seconds": time.perf_counter() - started, "disk_mb": folder_size(folder)}
+    return {"seconds": time.process_time() - started, "disk_mb": folder_size(folder)}
 
 
 def model_file(classes: int, folder: Path) -> dict[str, float]:
@@ -175,15 +190,15 @@ def model_file(classes: int, folder: Path) -> dict[str, float]:
     generator = np.random.default_rng(0)
     ids = np.arange(10 * classes) % classes
     cat = Happycat().fit(vectors_of(class_means(classes, generator), ids, generator), ids)
-    started = time.perf_counter()
+    started = time.process_time()
     cat.save(folder / "model.cat")
     Happycat.load(folder / "model.cat")
-    return {"seconds": time.perf_counter() - started, "disk_mb": (folder / "model.cat").stat().st_size / 1e6}
+    return {"seconds": time.process_time() - started, "disk_mb": (folder / "model.cat").stat().st_size / 1e6}
 
 
 POINTS: dict[str, tuple[Callable[[int, Path], dict[str, float]], tuple[int, ...]]] = {
     "extraction": (extraction, (1_000, 2_000, 4_000)),
-    "stage": (stage, (2_000, 4_000, 8_000, 16_000)),
+    "stage": (stage, (2_000, 8_000, 32_000)),
     "kmeans": (kmeans, (10_000, 20_000, 40_000)),
     "evaluation": (evaluation, (100, 1_000, 10_000)),
     "prediction": (prediction, (100, 1_000, 10_000)),
@@ -193,15 +208,48 @@ POINTS: dict[str, tuple[Callable[[int, Path], dict[str, float]], tuple[int, ...]
 
 
 def measured(name: str, number: int) -> dict[str, float]:
-    """One point, in a process of its own."""
-    command = [sys.executable, __file__, "--point", name, str(number)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    """One point, in a process of its own: a copy of this one, which need not import everything again."""
+    context = multiprocessing.get_context("fork")
+    ours, its = context.Pipe()
+    process = context.Process(target=measure, args=(name, number, its))
+    process.start()
+    its.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        sys.exit(f"{name} {number:,}: the process has ended; was there enough memory?")
+    finally:
+        process.join()
+
+
+def measure(name: str, number: int, answer: Connection) -> None:
+    """Measure one point here, and send it."""
+    torch.set_num_threads(1)
+    memory = Memory()
+    memory.start()
+    with tempfile.TemporaryDirectory() as folder:
+        result = POINTS[name][0](number, Path(folder))
+    answer.send({"number": number, **result, "memory_mb": memory.largest})
 
 
 def exponent(numbers: list[int], values: list[float]) -> float:
     """The slope of a line through the logarithms."""
     return float(np.polyfit(np.log(numbers), np.log(np.maximum(values, 1e-3)), 1)[0])
+
+
+def table(found: dict[str, list[dict]]) -> list[str]:
+    """The lines of a Markdown table, with the exponent of time behind the last point of each."""
+    lines = ["| what | number | seconds | memory, MB | disk, MB | exponent of time |", "|---|---:|---:|---:|---:|---:|"]
+    for name, rows in found.items():
+        for row in rows:
+            last = ""
+            if row is rows[-1] and len(rows) > 1:
+                last = f"{exponent([r['number'] for r in rows], [r['seconds'] for r in rows]):.2f}"
+            disk = f"{row['disk_mb']:.1f}" if "disk_mb" in row else ""
+            lines.append(
+                f"| {name} | {row['number']:,} | {row['seconds']:.2f} | {row['memory_mb']:.0f} | {disk} | {last} |"
+            )
+    return lines
 
 
 def draw(found: dict[str, list[dict]], path: Path) -> None:
@@ -229,29 +277,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=POINTS, default=list(POINTS))
     parser.add_argument("--largest", type=int, help="how many of the points, from the smallest on")
     parser.add_argument("--out", type=Path, help="where the table and the figure go")
-    parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.point:
-        name, number = arguments.point
-        with tempfile.TemporaryDirectory() as folder:
-            result = POINTS[name][0](int(number), Path(folder))
-        print(json.dumps({"number": int(number), **result, "memory_mb": peak()}))
-        return
-    found: dict[str, list[dict]] = {}
-    lines = ["| what | number | seconds | memory, MB | disk, MB | exponent of time |", "|---|---:|---:|---:|---:|---:|"]
+    kept = arguments.out / "growth.json" if arguments.out else None
+    found: dict[str, list[dict]] = json.loads(kept.read_text()) if kept and kept.exists() else {}
     for name in arguments.only:
-        found[name] = [measured(name, number) for number in POINTS[name][1][: arguments.largest]]
-        for row in found[name]:
-            last = ""
-            if row is found[name][-1] and len(found[name]) > 1:
-                last = f"{exponent([r['number'] for r in found[name]], [r['seconds'] for r in found[name]]):.2f}"
-            disk = f"{row['disk_mb']:.1f}" if "disk_mb" in row else ""
-            lines.append(
-                f"| {name} | {row['number']:,} | {row['seconds']:.2f} | {row['memory_mb']:.0f} | {disk} | {last} |"
-            )
-            print(lines[-1], flush=True)
+        for number in POINTS[name][1][: arguments.largest]:
+            rows = found.setdefault(name, [])
+            if number not in [row["number"] for row in rows]:
+                rows.append(measured(name, number))
+                print(name, rows[-1], flush=True)
+            if kept:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(found, indent=1) + "\n")
+    lines = table(found)
+    print("\n".join(lines))
     if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / "growth.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
         draw(found, arguments.out / "growth.png")
 

@@ -132,6 +132,30 @@ def test_ci_goes_on_where_no_browser_can_be_installed(user, said, tmp_path):
     assert bool(ended.stderr) == bool(said)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("summary", "browser", "code"),
+    [
+        ("900 passed, 6 skipped in 3s", True, 0),
+        ("900 passed, 7 skipped in 3s", True, 1),
+        ("900 passed in 3s", True, 0),
+        ("900 passed, 90 skipped in 3s", False, 0),
+        ("900 passed, 900 skipped in 3s", False, 1),
+    ],
+)
+def test_ci_fails_if_too_many_tests_were_skipped(summary, browser, code):
+    script = read(".ci/run")
+    limit = script[script.index("log=$(mktemp)") : script.index(".venv/bin/ruff")]
+    set_up = (
+        f"has_browser() {{ {'true' if browser else 'false'}; }}; command='echo 1 skipped; echo \"= {summary} =\"'\n"
+    )
+    run = [shutil.which("bash"), "-euo", "pipefail", "-c", set_up + limit]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    number = re.search(r"(\d+) skipped in", summary)
+    assert f"skipped tests: {number[1] if number else 1}, at most" in ended.stdout
+
+
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
 def test_issue_forms(path):
     """GitHub's own rules for a form: a name, a description, and fields with an id of their own and a label."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +14,7 @@ import torch
 
 from happycat.backbone.store import FeatureStore, Recipe
 from happycat.backbone.tensor_file import load_tensors
-from happycat.base.errors import HappycatError
+from happycat.base.errors import HappycatError, NoSpaceError
 from happycat.base.sealed import SealedLines
 from tests.helpers.power_loss import Disk, put
 from tests.helpers.records import checkpoint, open_record, stage_parts, write_record
@@ -117,10 +120,41 @@ def test_every_fsync_of_what_is_new_is_needed(tmp_path, act: Act, found: Found, 
     assert needless == NEEDLESS[act](syncs), f"of {syncs}"
 
 
-# Opening a run writes epochs.jsonl and stages.jsonl anew, the same as before, with two fsyncs each. A finished stage
-# ends with stages.jsonl, which is a copy (`written_lines`).
+# Opening a run writes epochs.jsonl and stages.jsonl anew, the same as before, with two fsyncs each: only the content of
+# epochs.jsonl must be on the disk before it gets its name. A finished stage ends with stages.jsonl, which is a copy
+# (`written_lines`).
 NEEDLESS = {
-    save: lambda syncs: [0, 1, 2, 3],
-    finish: lambda syncs: [0, 1, 2, 3, syncs - 2, syncs - 1],
+    save: lambda syncs: [1, 2, 3],
+    finish: lambda syncs: [1, 2, 3, syncs - 2, syncs - 1],
     shard: lambda syncs: [],
 }
+
+
+@pytest.mark.parametrize(("act", "found", "after"), [(save, saved, 3), (finish, finished, 2), (shard, shards, 1)])
+def test_a_full_disk_at_every_write_is_one_line_and_loses_nothing(tmp_path, monkeypatch, act: Act, found: Found, after):
+    sync, left = os.fsync, [0]
+
+    def full(handle: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(handle)
+
+    for number in itertools.count():
+        folder, left[0] = begin(found, tmp_path / str(number)), number
+        monkeypatch.setattr(os, "fsync", full)
+        try:
+            act(folder)
+        except NoSpaceError as error:
+            monkeypatch.undo()
+            assert_one_line(error)
+            assert found(folder) in (after - 1, after)
+        else:
+            break
+    assert number > 1
+    assert found(folder) == after
+
+
+def assert_one_line(error: NoSpaceError) -> None:
+    assert "\n" not in str(error)
+    assert "no space left for" in str(error)

@@ -4,13 +4,16 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from happycat.base import tables
 from happycat.base.errors import InputError
+from happycat.learning import clustering
 from happycat.learning.clustering import (
     aligned_centres,
     anchored_kmeans,
     kmeans,
     least_similar,
     mutual_neighbours,
+    nearest_centres,
     novel_images,
     pairing,
     same_top_dimensions,
@@ -42,6 +45,24 @@ def test_same_seed_same_centres():
     torch.manual_seed(5)
     assert torch.equal(kmeans(features, 7, seed=0, restarts=1), first)
     assert not torch.equal(kmeans(features, 7, seed=1, restarts=1), first)
+
+
+def test_tables_in_files_give_the_same_centres_to_the_bit_and_stay_as_they_are(monkeypatch):
+    features = normalize(torch.randn(120, 6, generator=torch.Generator().manual_seed(0)), dim=1)
+    expected, before = kmeans(features, 7, seed=0, restarts=2), features.clone()
+    monkeypatch.setattr(tables, "IN_MEMORY", 0)
+    on_disk = tables.copied(features)
+    assert torch.equal(kmeans(on_disk, 7, seed=0, restarts=2), expected)
+    assert torch.equal(on_disk, before)
+    assert silhouettes(on_disk, [3, 4]) == silhouettes(before, [3, 4])
+
+
+def test_nearest_centres_a_few_rows_at_a_time(monkeypatch):
+    features, centres = torch.randn(23, 6), torch.randn(5, 6)
+    monkeypatch.setattr(clustering, "ROWS", 4)
+    value, centre = nearest_centres(features, centres)
+    torch.testing.assert_close(value, (features @ centres.T).amax(1))
+    assert torch.equal(centre, (features @ centres.T).argmax(1))
 
 
 def test_kmeans_of_as_many_images_as_clusters():

@@ -10,6 +10,7 @@ import torch
 
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.store import Recipe, TokenStore
+from happycat.base import tables
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.training import Training
 from happycat.methods import METHODS
@@ -207,3 +208,9 @@ def test_stored_views_serve_as_well(make, tmp_path):
     found = method.predict_all(kept)
     torch.testing.assert_close(found, method.predict_all(unlabelled), atol=1e-2, rtol=0)  # tokens are kept in half
     assert found.shape == (len(kept), NUM_BASE + NUM_NEW)
+
+
+def test_tables_in_files_change_nothing(make, monkeypatch):
+    expected = through(make)[0].state_dict()
+    monkeypatch.setattr(tables, "IN_MEMORY", 0)
+    assert_same(through(make)[0].state_dict(), expected)

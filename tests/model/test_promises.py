@@ -138,6 +138,7 @@ def test_another_model_is_not_saved_over_one_that_is_there(once, fitted, tmp_pat
     fitted.save(path)
     before = path.read_bytes()
     stranger, loaded = copy.deepcopy(once), Happycat.load(path)
+    stranger.drop(1)
     with pytest.raises(InputError, match="holds another model"):
         stranger.save(path)
     stranger.save(tmp_path / "other.cat")
@@ -211,7 +212,7 @@ def test_vectors_that_float32_cannot_square_are_learned_as_well_as_others(scale)
     learned, others = some[:60], some[60:160]
     usual = Happycat().fit(digits[learned], labels[learned]).score(digits[others], labels[others])
     scaled = Happycat().fit(digits[learned] * scale, labels[learned])
-    assert usual > 0.8
+    assert usual > 0.7
     assert scaled.score(digits[others] * scale, labels[others]) == pytest.approx(usual, abs=0.02)
     assert scaled.score(digits[others], labels[others]) == pytest.approx(usual, abs=0.02)
 

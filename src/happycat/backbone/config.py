@@ -102,8 +102,18 @@ def _from_scratch(config: BackboneConfig, device: torch.device, seed: int) -> Ba
     return Backbone(Trunk(model, config.name, half, half).to(device), tail.to(device))
 
 
+def build_untrained(config: BackboneConfig) -> Backbone:
+    """The backbone with random weights, where only its speed matters."""
+    model = check_model(create_model(config.name, config.image_size), config.name)
+    return _parts(config, model, choose_device(config.device))
+
+
 def _pretrained(config: BackboneConfig, model: VisionTransformer, device: torch.device) -> Backbone:
     model = check_model(with_weights(model, config.name, config.weights, config.image_size), config.name)
+    return _parts(config, model, device)
+
+
+def _parts(config: BackboneConfig, model: VisionTransformer, device: torch.device) -> Backbone:
     tail, pretrained = Tail(model), pretrained_config(model)
     precision = choose_precision(config.precision, device)
     return Backbone(

@@ -30,7 +30,7 @@ from happycat.backbone.recipe import affordable_views as affordable_views
 from happycat.backbone.tensor_file import Tensors, load_tensors, map_tensors, save_tensors
 from happycat.backbone.trunk import Tokens
 from happycat.base import tables
-from happycat.base.disk import locked, make_folder, replacing
+from happycat.base.disk import delete, locked, make_folder, replacing
 from happycat.base.errors import DamagedError, HappycatError, InUseError, StorageError
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
@@ -195,7 +195,7 @@ class Store:
             if self._owner is not None:
                 write_sealed(self.folder / "owner.json", {"run": str(self._owner)})
             else:
-                (self.folder / "owner.json").unlink(missing_ok=True)
+                delete(self.folder / "owner.json")
         left = (self.recipe.num_pictures - self.recorded()) * sum(self.recipe.sizes.values())
         free = shutil.disk_usage(self.folder).free
         if left > free:

@@ -72,7 +72,7 @@ def attentive_mean(probe: Tensor, x: Tensor) -> Tensor:
     return torch.bmm(torch.bmm(probe, x.transpose(1, 2)).softmax(-1), x)
 
 
-CHUNK = 2**20  # numbers in a piece of the tokens: 4 MB in fp32, which stay in a CPU's cache
+CHUNK = 2**20  # numbers in a thread's piece of the tokens: 4 MB in fp32, which stay in a CPU's cache
 
 
 class _FrozenTokensMean(torch.autograd.Function):
@@ -106,8 +106,8 @@ class _FrozenTokensMean(torch.autograd.Function):
 
 
 def _pieces(x: Tensor) -> Iterator[slice]:
-    """The rows of x (B, N, D) in pieces of about `CHUNK` numbers; on a GPU, all at once."""
-    step = max(1, CHUNK // x[0].numel()) if x.device.type == "cpu" else len(x)
+    """The rows of x (B, N, D) in pieces of about `CHUNK` numbers for each thread; on a GPU, all at once."""
+    step = max(1, CHUNK * torch.get_num_threads() // x[0].numel()) if x.device.type == "cpu" else len(x)
     return (slice(start, start + step) for start in range(0, len(x), step))
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -72,8 +73,8 @@ def replacing(path: Path, like: Path | None = None) -> Iterator[Path]:
 def make_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder that is still there after a power failure, and those above it; one that is there stays as it is."""
     path = Path(path)
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     with storage_errors(path):
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):
             folder.mkdir(mode if folder == path else 0o777, exist_ok=True)
             sync(folder.parent)
@@ -92,6 +93,15 @@ def _give(path: Path, before: os.stat_result) -> None:
         with suppress(OSError):  # only root may
             os.chown(path, before.st_uid, before.st_gid)
     os.chmod(path, stat.S_IMODE(before.st_mode))
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a folder with all that is in it."""
+    with storage_errors(path):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -178,10 +188,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file that is there and not too large to be JSON."""
+    """The content of a file that is there; of one that is too large to be JSON, the beginning."""
+    content = bytearray()
     try:
         with open(path, "rb") as file:
-            return file.read(LARGEST + 1)
+            while len(content) <= LARGEST and (block := file.read(1 << 16)):
+                content += block
+        return bytes(content)
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}") from error
     except OSError as error:

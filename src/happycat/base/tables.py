@@ -18,7 +18,7 @@ from torch import Tensor
 
 from happycat.base.disk import storage_errors
 
-IN_MEMORY = 2**26  # bytes; a table that is not larger is held in memory
+IN_MEMORY = 2**24  # bytes; a table that is not larger is held in memory
 ROWS = 2**14  # that are computed with at once, where something is computed for every row of a table
 
 

@@ -42,6 +42,13 @@ class TestSet(NamedTuple):
     ids: np.ndarray
 
 
+class Extraction(NamedTuple):
+    """How many views are still to be sent through the trunk, and how many bytes on disk all of them take."""
+
+    views: int
+    total_bytes: int
+
+
 class StageData:
     """The images of each stage, and how a method is served them.
 
@@ -236,9 +243,9 @@ class StageData:
         recipe = self.store(pictures, self.config.views).recipe
         return f" × {recipe.views + 1} views, {recipe.total_bytes / 1e9:.2f} GB of tokens"
 
-    def missing_views(self, stages: int) -> int:
-        """How many views of the first stages, and of all test images, are still to be sent through the trunk."""
-        missing = 0
+    def extraction(self, stages: int) -> Extraction:
+        """What the first stages, and all test images, still need to have extracted."""
+        missing = size = 0
         for t in range(self.num_stages):
             tests = test_pictures(self.images, self.split, t)[0]
             served = ((self.pictures(t), self.config.views),) if t < stages else ()
@@ -251,7 +258,8 @@ class StageData:
                     if self.extractor.stored_tokens(pictures, store.recipe.view_names, self.root):
                         continue  # only the tail is left to be run
                 missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
-        return missing
+                size += store.recipe.total_bytes
+        return Extraction(missing, size)
 
     def forget(self, stage: int) -> None:
         """Delete what a stage has stored of its images."""

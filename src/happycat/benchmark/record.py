@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +26,7 @@ from torch import Tensor
 from happycat.backbone.tensor_file import load_tensors, save_tensors
 from happycat.base.disk import (
     PARTIAL,
+    delete,
     file_sha256,
     locked,
     make_folder,
@@ -147,7 +147,7 @@ class Record:
             raise DamagedError(f"{self._epochs.path} is damaged: lines that the checkpoint counts on are missing")
         self._epochs.write(kept)
         for torn in self.folder.rglob(f".*{PARTIAL}"):
-            shutil.rmtree(torn) if torn.is_dir() else torn.unlink(missing_ok=True)
+            delete(torn)
         self._write_stage_lines()
 
     # The checkpoint between two epochs
@@ -159,8 +159,9 @@ class Record:
     def save_checkpoint(self, stage: int, tensors: dict[str, Tensor]) -> None:
         if not self.ranks.first:
             return
-        sync(self._epochs.path)  # the checkpoint counts on its lines
-        metadata = {"stage": str(stage), "epochs": file_sha256(self._epochs.path).hex()}
+        with storage_errors(self._epochs.path):
+            sync(self._epochs.path)  # the checkpoint counts on its lines
+            metadata = {"stage": str(stage), "epochs": file_sha256(self._epochs.path).hex()}
         with replacing(self._checkpoint) as temporary:
             save_tensors(temporary, tensors, metadata)
 
@@ -200,10 +201,10 @@ class Record:
         self.ranks.lead(lambda: self._finish_stage(stage, parts))
 
     def _finish_stage(self, stage: int, parts: dict[str, Any]) -> None:
-        sync(self._epochs.path)
+        with storage_errors(self._epochs.path):
+            sync(self._epochs.path)
         FinishedStage.write(self.stage(stage).folder, **parts)
-        with storage_errors(self._checkpoint):
-            self._checkpoint.unlink(missing_ok=True)
+        delete(self._checkpoint)
         self._write_stage_lines()
 
     def stages(self) -> list[FinishedStage]:

@@ -261,9 +261,15 @@ def _loader_speed(plan: ViewPlan, size: tuple[int, int], meter: Meter) -> float:
         return meter.rate(steps(), share=min(1.0, 3 / meter.seconds))
 
 
-def extraction_rate(trunk: Trunk | PooledBackbone) -> float:
-    """About how many views per second the backbone extracts; takes a second."""
-    return _trunk_speed(trunk, ArrayPictures(_noise(trunk.image_size).pixels[:16]), Meter(1.0, trunk.device))
+def extraction_rates(trunk: Trunk | PooledBackbone) -> dict[str, float]:
+    """About how many views per second the backbone extracts, in its own precision and in int8; takes seconds."""
+    pictures, meter = ArrayPictures(_noise(trunk.image_size).pixels[:16]), Meter(1.0, trunk.device)
+    rates = {_name(trunk.precision): _trunk_speed(trunk, pictures, meter)}
+    if trunk.device.type == "cpu" and trunk.precision is torch.float32 and is_installed():
+        in_bytes = copy.deepcopy(trunk)
+        in_bytes.quantise()
+        rates["int8"] = _trunk_speed(in_bytes, pictures, meter)
+    return rates
 
 
 def training_rate(trunk: Trunk | PooledBackbone, tail: Tail | Vectors) -> float:

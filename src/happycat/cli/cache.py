@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from happycat.base.disk import delete
 from happycat.base.errors import InputError
 from happycat.base.progress import duration
 from happycat.base.text import shown
@@ -53,7 +53,7 @@ def cache(
             if store not in used:
                 store.delete()
         for path in torn:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            delete(path)
     number = f"{len(stores)} {'store' if len(stores) == 1 else 'stores'}"
     left = f"; {len(used)} in use are left" if used else ""
     print_line(f"{number}, {total / 1e9:.2f} GB{' removed' if remove else ''}{left}")

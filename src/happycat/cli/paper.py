@@ -77,7 +77,7 @@ def paper(
     tokens = values.get("tokens") or out_folder / "tokens"
     with interruptible(AGAIN), together(processes_of(values), values["device"], AGAIN) as (ranks, device):
         values = {**values, "tokens": tokens, "device": device}
-        study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, values)
+        study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, values, plan)
         for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs)):
             print_line(line)
         if plan:
@@ -99,15 +99,19 @@ def make_study(
     folder: Path,
     paper_dataset: str | None,
     values: dict[str, Any],
+    planned: bool = False,
 ) -> Study:
-    """The runs of an experiment that the flags ask for; they share what is stored, which is kept until the end."""
+    """The runs of an experiment that the flags ask for; they share what is stored, which is kept until the end.
+
+    If they are only `planned`, a data set need not be there.
+    """
     from happycat.benchmark.paper.jobs import Setting
     from happycat.benchmark.paper.study import Study
     from happycat.benchmark.setup import Request
 
     experiment = EXPERIMENTS[name]
     asked = request_values(**{**values, "keep_tokens": True})
-    settings = [Setting(Request(dataset=one, out=folder, **asked)) for one in datasets or experiment.datasets]
+    settings = [Setting(Request(dataset=one, out=folder, **asked), planned) for one in datasets or experiment.datasets]
     first = asked["loop"].seed
     return Study(
         partial(chosen_rows, experiment.variants, only),

@@ -17,6 +17,7 @@ from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import Progress, duration
 from happycat.base.ranks import ALONE, Helped, Ranks
+from happycat.base.tables import ROWS
 from happycat.base.threads import network_flops, threads_for
 from happycat.images.collecting import Skipped
 from happycat.images.pictures import CROP_SHARE, Pictures, Subset
@@ -77,10 +78,12 @@ def embed(
     views: tuple[str, ...],
     progress: Progress,
     cache_dir: str | Path | None,
+    helpers_stay: bool = False,
 ) -> Tensor:
     """Features (N, V, D) of each picture's views; a vector is its only view. They are kept in `cache_dir`.
 
-    Several processes share this work; the first one goes on alone, the others are done with it (`Helped`).
+    Several processes share this work; the first one goes on alone, the others are done with it (`Helped`), unless they
+    stay for more.
     """
     if isinstance(pictures, VectorRows):
         return torch.from_numpy(pictures.vectors)[:, None]
@@ -91,9 +94,9 @@ def embed(
         progress.message(f"{cut} of each through {extractor.trunk.name}: about {duration(seconds)}")
         advance = progress.step("extracting features", len(pictures))
         features = extractor.extract(pictures, views, advance, Path(cache_dir) if cache_dir is not None else None)
-    if not extractor.ranks.first:
+    if not (extractor.ranks.first or helpers_stay):
         raise Helped
-    if bad := int((~features.isfinite()).flatten(1).any(1).sum()):
+    if bad := sum(int((~some.isfinite()).flatten(1).any(1).sum()) for some in features.split(ROWS)):
         raise InputError(
             f"the features of {bad} of {len(features)} images are not finite numbers, as {extractor.trunk.name} "
             "computes them; check its weights, or compute in precision fp32"

@@ -123,7 +123,7 @@ def read(path: str | Path) -> ModelFile:
         metadata, arrays = index.json(path, index.present.metadata), Blobs(path, index, index.present.arrays)
     except StorageError as error:
         raise index.damage(path) from error
-    if "next_id" in metadata:
+    if type(metadata.get("next_id")) is int:  # what else it may be is refused where classes are read
         metadata["next_id"] = max(index.next_id, metadata["next_id"])
     return ModelFile(base, metadata, arrays, index.current, _tag(index))
 
@@ -210,8 +210,7 @@ def locked(path: str | Path, wait: bool = False, new: bool = False) -> Iterator[
     path = Path(path)
     real = path.resolve()
     if new:
-        with disk.storage_errors(path):
-            real.parent.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(real.parent)
     else:
         _there(path)
     with disk.locked(real.with_name(f".{real.name}.lock"), str(path), wait):

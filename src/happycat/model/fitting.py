@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 from happycat.backbone.extraction import FeatureExtractor
 from happycat.backbone.tail import Vectors
 from happycat.base.progress import Progress
+from happycat.base.ranks import ALONE, Helped
 from happycat.base.seeding import seeded
 from happycat.base.threads import features_flops, threads_for
 from happycat.images.collecting import Gathered
@@ -43,13 +44,17 @@ def fit_classes(
     cache_dir: str | Path | None,
     views: tuple[str, ...],
 ) -> tuple[State, FitReport]:
-    """Learn the labelled classes from these views, and the accuracy on images that were held out at first."""
+    """Learn the labelled classes from these views, and the accuracy on images that were held out at first.
+
+    Several processes share the extraction and the calibration; the first one goes on alone.
+    """
+    ranks = ALONE if extractor is None else extractor.ranks
     names, truth = numbered_classes(labels)
     progress.message(f"{len(truth)} images of {len(names)} classes")
     validation = held_out(truth, seeded(seed, "held out"))
     training = Training(seeded(seed, "backbone"))
     state = trained(extractor, gathered.pictures, truth, ~validation, training, progress, views)
-    features = embed(extractor, gathered.pictures, views, progress, cache_dir)
+    features = embed(extractor, gathered.pictures, views, progress, cache_dir, helpers_stay=True)
     check_differ(features)
     with threads_for(features_flops(features)):
         advance = progress.step("learning")
@@ -57,8 +62,10 @@ def fit_classes(
         if state:
             calm.load_state_dict(state)
         else:
-            some = Labelled(VectorViews(features[~validation]), truth[~validation])
-            list(calm.fit(some, Training(seeded(seed, "fit")), advance))
+            some = Labelled(VectorViews(features[~validation], ranks), truth[~validation])
+            list(calm.fit(some, Training(seeded(seed, "fit"), ranks=ranks), advance))
+        if not ranks.first:
+            raise Helped
         held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
         report = validate(calm, held, gathered, names)
         calm.relearn(Labelled(VectorViews(features), truth), held)

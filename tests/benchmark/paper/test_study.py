@@ -8,16 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from happycat.base.errors import InputError
-from happycat.base.progress import SILENT, Progress
-from happycat.benchmark.paper import experiments, reports
+from happycat.backbone.config import BackboneConfig
+from happycat.base.errors import HubError, InputError
+from happycat.base.progress import SILENT, Progress, duration
+from happycat.benchmark.paper import experiments, jobs, plan, reports
 from happycat.benchmark.paper.catalogue import report_of
 from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
 from happycat.benchmark.paper.jobs import Setting, with_protocol
 from happycat.benchmark.paper.outputs import confidences
+from happycat.benchmark.paper.plan import longest
 from happycat.benchmark.paper.results import Results, over_seeds
-from happycat.benchmark.paper.study import Study, _longest
+from happycat.benchmark.paper.study import Study
 from happycat.benchmark.record import Record
+from happycat.benchmark.setup import Request
 from happycat.methods.happy import HappyConfig
 from happycat.report.tables import Cell
 from tests.helpers.runs import QUICK, quick_request
@@ -107,22 +110,70 @@ def test_an_interrupted_experiment_goes_on(main, tmp_path):
 
 
 def test_the_plan_says_how_much_there_is_to_do(tmp_path):
-    first, second, third = study("main", tmp_path).plan(2)
+    first, parametric, contrastive, last = study("main", tmp_path).plan(2)
     assert first.startswith("11 runs, 11 of them to be done")
-    # Stage-0 twice: 64 images, 3 epochs, 2 views; seven trained methods: two stages of 32, 2 epochs, 2 views;
+    # Stage-0: 64 images, 3 epochs, 2 views; then, for each method, two stages of 32 images, 2 epochs, 2 views;
     # KMeans and Calm train nothing
-    assert f"{2 * 64 * 3 * 2 + 7 * 2 * 32 * 2 * 2:,} to train on" in second
-    assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in third
+    assert f"{64 * 3 * 2 + 5 * 2 * 32 * 2 * 2:,} views to train on" in parametric
+    assert "parametric (Stage-0, simgcd, simgcd_lwf, frost, gm, happy): " in parametric
+    assert f"{64 * 3 * 2 + 2 * 2 * 32 * 2 * 2:,} views to train on" in contrastive
+    assert "contrastive (Stage-0, vanilla_gcd, metagcd): " in contrastive
+    assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in last
+
+
+@pytest.fixture
+def quick_rates(monkeypatch):
+    """Ten views a second through the trunk, forty in int8, a thousand to train on."""
+    monkeypatch.setattr(plan, "extraction_rates", lambda trunk: {"fp32": 10.0, "int8": 40.0})
+    monkeypatch.setattr(plan, "training_rate", lambda trunk, tail: 1000.0)
+
+
+def planned(folder: Path, dataset: str, **changes) -> Study:
+    """The main experiment on a data set that is not there, with a small backbone whose weights are not there."""
+    backbone = BackboneConfig(name="vit_tiny_patch16_224.augreg_in21k", image_size=32, device="cpu")
+    values = {"backbone": backbone, "root": folder / "data", **changes}
+    setting = Setting(Request(dataset=dataset, out=folder / "runs", **values), planned=True)
+    return Study(EXPERIMENTS["main"].variants, {dataset: setting}, range(1), folder / "runs", {dataset: dataset})
+
+
+def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path, quick_rates, monkeypatch):
+    def no_hub(config, seed):
+        raise HubError("the hub cannot be reached")
+
+    monkeypatch.setattr(jobs, "build", no_hub)
+    lines = planned(tmp_path, "cifar100").plan(1)
+    # Stage-0: 50 classes of 400; stage t: 10 new classes of 400, 50 + 10 (t − 1) earlier ones of 25; 4 views and the
+    # centre view of each image, the centre view of 10,000 test images
+    served = 50 * 400 + sum(10 * 400 + (50 + 10 * t) * 25 for t in range(5))
+    views = 5 * served + 10_000
+    assert lines[1] == (
+        f"cifar100: {views:,} views to extract at 10.0 a second in fp32: {duration(views / 10)}; "
+        f"at 40.0 a second in int8: {duration(views / 40)}"
+    )
+    assert "cifar100: planned by its published size, 60,000 images, for want of its files" in lines[2]
+    assert "cifar100: planned with random weights (the hub cannot be reached)" in lines[3]
+    size = views * (5 * 192 * 2 + 192 * 4)  # five tokens in bf16, and the class token in fp32
+    assert lines[4].startswith(f"cifar100: {size / 1e9:.1f} GB of tokens and features on disk")
+    assert ", parametric (Stage-0, simgcd, simgcd_lwf, frost, gm, happy): " in lines[5]
+    assert ", contrastive (Stage-0, vanilla_gcd, metagcd): " in lines[6]
+    assert len(lines) == 8
+
+
+def test_only_a_plan_does_without_the_files(tmp_path):
+    with pytest.raises(InputError, match="CIFAR-100 is missing"):
+        Setting(Request(dataset="cifar100", root=tmp_path, out=tmp_path))
+    with pytest.raises(InputError, match="missing"):  # its size is not known here
+        planned(tmp_path, "cub")
 
 
 def test_methods_with_features_only_come_last_and_wait_for_tokens(tmp_path):
-    jobs = list(study("main", tmp_path).jobs())
-    assert [job.request.method for job in jobs[-2:]] == ["kmeans", "calm"]
-    assert not any(job.features_only for job in jobs[:-2])
-    (stores,) = _longest(jobs)  # the others take its tokens, or make features of them
+    every = list(study("main", tmp_path).jobs())
+    assert [job.request.method for job in every[-2:]] == ["kmeans", "calm"]
+    assert not any(job.features_only for job in every[:-2])
+    (stores,) = longest(every)  # the others take its tokens, or make features of them
     assert not stores.features_only
     assert stores.num_stages == 3
-    assert _longest(jobs[-2:]) == jobs[-2:]  # without it each extracts its own
+    assert longest(every[-2:]) == every[-2:]  # without it each extracts its own
 
 
 @pytest.mark.slow

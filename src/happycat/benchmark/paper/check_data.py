@@ -23,6 +23,10 @@ from happycat.images.sources import VectorRows, accepted
 ARRAYS = ("X", "cls", "part")
 PARTS = ("train", "test")
 FEWEST_CLASSES = 4
+UNREADABLE = (  # what NumPy and zipfile make of a file that is damaged, or no such file
+    *(OSError, ValueError, EOFError, TypeError, AttributeError, RuntimeError, MemoryError),
+    *(BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +108,7 @@ def _arrays(path: Path) -> list[np.ndarray]:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise InputError(f"{path} has no array {missing[0]!r}; it needs {', '.join(ARRAYS)}")
             return [file[name] for name in ARRAYS]
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path} cannot be read as a NumPy file of several arrays (.npz): {error}") from error
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features
+from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features, build_untrained
 from happycat.backbone.tail import Tail
-from happycat.base.errors import InputError
+from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT
 from happycat.base.strict_json import as_json
-from happycat.benchmark.data import StageData
+from happycat.benchmark.data import Extraction, StageData
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import (
@@ -23,6 +24,8 @@ from happycat.benchmark.setup import (
     the_split,
 )
 from happycat.images import datasets as images
+from happycat.images.datasets import PUBLISHED
+from happycat.images.datasets.outline import outline
 from happycat.methods import METHODS
 from happycat.methods.method import MethodConfig, TrainedConfig
 
@@ -30,9 +33,18 @@ from happycat.methods.method import MethodConfig, TrainedConfig
 class Setting:
     """What all runs on one data set have in common, loaded once."""
 
-    def __init__(self, request: Request):
-        self.request = request
-        self.data = images.load(request.dataset, request.root, **request.dataset_options)
+    def __init__(self, request: Request, planned: bool = False):
+        """Of a data set that is only planned with, and of its backbone, the files need not be there."""
+        self.request, self.planned = request, planned
+        self.notes: list[str] = []  # what a plan was made without
+        try:
+            self.data = images.load(request.dataset, request.root, **request.dataset_options)
+        except InputError as error:
+            if not planned or request.dataset not in PUBLISHED:
+                raise
+            self.data = outline(request.dataset)
+            number = len(self.data.train) + len(self.data.test)
+            self.notes.append(f"planned by its published size, {number:,} images, for want of its files ({error})")
         self.backbone = chosen_backbone(request.backbone, self.data)
         self.scratch = self.backbone.from_scratch
         self._splits: dict[str, Split] = {}
@@ -52,8 +64,17 @@ class Setting:
         key = seed if self.scratch else 0
         there = self._parts.get(key)
         if there is None or not (any_model or isinstance(there.tail, Tail)):
-            there = self._parts[key] = (build_for_features if any_model else build)(self.backbone, seed)
+            there = self._parts[key] = self._build(seed, any_model)
         return there
+
+    def _build(self, seed: int, any_model: bool) -> Backbone | FeatureBackbone:
+        try:
+            return (build_for_features if any_model else build)(self.backbone, seed)
+        except HubError as error:
+            if not self.planned:
+                raise
+            self.notes.append(f"planned with random weights ({error})")
+            return build_untrained(self.backbone)
 
     def config(self, method: str, values: dict) -> MethodConfig:
         return method_config(method, self.request.flavour, self.data, values)[1]
@@ -72,6 +93,16 @@ class Job:
     title: str
     request: Request
     setting: Setting
+
+    @property
+    def name(self) -> str:
+        """Its method, or which part of one it is."""
+        return "Stage-0" if self.request.loop.until == 0 else self.request.method
+
+    @property
+    def tokens(self) -> Path:
+        """Where it stores tokens and features."""
+        return self.request.loop.tokens or self.request.out / "tokens"
 
     @property
     def num_stages(self) -> int:
@@ -134,8 +165,8 @@ class Job:
             total += 2 * number * (config.epochs if stage else config.base_epochs)
         return total
 
-    def missing_views(self) -> int:
-        """Views whose tokens or features are not on disk yet."""
+    def extraction(self) -> Extraction:
+        """The views whose tokens or features are not on disk yet, and the room that all of them take there."""
         setting, request = self.setting, self.request
         method_class, config, _ = configs(request, setting.data, setting.scratch)
         data = StageData(
@@ -149,4 +180,4 @@ class Job:
             folder=request.out,
             progress=SILENT,
         )
-        return data.missing_views(self.num_stages)
+        return data.extraction(self.num_stages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
@@ -14,14 +13,14 @@ from typing import Any
 import torch
 
 from happycat.base.errors import InputError
-from happycat.base.progress import SILENT, Progress, duration
+from happycat.base.progress import SILENT, Progress
 from happycat.base.ranks import ALONE, Ranks
 from happycat.benchmark.paper.experiments import Variant
 from happycat.benchmark.paper.jobs import Job, Setting, with_protocol
+from happycat.benchmark.paper.plan import plan_lines
 from happycat.benchmark.paper.results import Results
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.setup import Request, prepare, pretraining_config
-from happycat.benchmark.speed import extraction_rate, training_rate
 from happycat.methods import METHODS
 from happycat.methods.parametric import ParametricConfig
 
@@ -117,29 +116,7 @@ class Study:
 
     def plan(self, num_jobs: int) -> list[str]:
         """What will be done and how long that will take, in a few lines."""
-        left = [job for job in self.jobs() if job.done() < job.num_stages]
-        lines = [f"{len(list(self.jobs()))} runs, {len(left)} of them to be done, in {self.folder}"]
-        seconds = 0.0
-        for name, setting in self.settings.items():
-            mine = [job for job in left if job.setting is setting]
-            if not mine:
-                continue
-            trunk, tail = mine[0].parts
-            extraction = extraction_rate(trunk)
-            views = 0 if setting.scratch else sum(job.missing_views() for job in _longest(mine))
-            seconds += views / extraction
-            line = f"{name}: {views:,} views to extract at {extraction:.1f} a second"
-            if steps := sum(job.training_views() for job in mine):
-                training = training_rate(trunk, tail)
-                seconds += steps / training
-                line += f", {steps:,} to train on at {training:.0f} a second"
-            lines.append(line)
-        if left:
-            shared = f", {num_jobs} runs at a time" if num_jobs > 1 else ""
-            untrained = len([job for job in left if not job.training_views()])
-            beside = f", and some minutes for each run that trains nothing ({untrained})" if untrained else ""
-            lines.append(f"about {duration(seconds)} on this machine{shared}{beside}")
-        return lines
+        return list(plan_lines(list(self.jobs()), self.settings.values(), self.folder, num_jobs))
 
     def carry_out(self, num_jobs: int, progress: Progress, ranks: Ranks = ALONE) -> None:
         """Run what is left, Stage-0 first; what an interrupted study did is not done again."""
@@ -187,23 +164,6 @@ def run_one(request: Request, progress: Progress, ranks: Ranks = ALONE) -> None:
     loop = prepare(replace(request, resume=True), progress, ranks)
     with loop.record:
         loop.run()
-
-
-def _longest(jobs: list[Job]) -> list[Job]:
-    """The longest job for each split that stores tokens; for a split without, that of each method with features only.
-
-    The others take what those store, features of tokens included.
-    """
-    longest: dict[tuple[str, str], Job] = {}
-    for job in sorted(jobs, key=lambda job: job.features_only):
-        split = json.dumps(job.request.protocol_values, sort_keys=True)
-        tokens = longest.get((split, ""))
-        if job.features_only and tokens and tokens.num_stages >= job.num_stages:
-            continue
-        key = split, job.request.method if job.features_only else ""
-        if key not in longest or job.num_stages > longest[key].num_stages:
-            longest[key] = job
-    return list(longest.values())
 
 
 def _changes(values: dict[str, Any]) -> list[str]:
