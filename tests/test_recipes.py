@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +16,11 @@ import pytest
 from happycat.benchmark.paper import numbers, study
 from happycat.benchmark.paper.experiments import EXPERIMENTS
 from happycat.cli import main
+from happycat.cli.commands import load_command
 
 ROOT = Path(__file__).parent.parent
 RECIPES = {path.stem: path.read_text("utf-8") for path in sorted((ROOT / "recipes").glob("*.sh"))}
+QUARTER = RECIPES.pop("quarter")  # many experiments on little data
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +60,24 @@ def test_the_main_recipe_has_the_papers_averages(method, dataset):
     column = ["cifar100", "imagenet100", "tiny_imagenet", "cub"].index(dataset)
     found = [float(value) for value in line.split()[2 + column].split("/")]
     assert found == pytest.approx(means, abs=0.051)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_the_recipe_for_little_data_gives_flags_that_exist(tmp_path):
+    """It is run with a `happycat` that writes down its words."""
+    program, words = tmp_path / "happycat", tmp_path / "words"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(words))}\n')
+    program.chmod(0o755)
+    places = {name: f"some-{name}" for name in ("QUARTER", "CARS", "ORDER", "CLIP")}
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", QUARTER, "quarter", "--plan"], env={**places, "PATH": path}, check=True)
+    lines = [shlex.split(line) for line in words.read_text().splitlines()]
+    assert [line[1] for line in lines[:3]] == ["main", "main", "ablation"]
+    assert {line[1] for line in lines} <= set(EXPERIMENTS)
+    known = {flag for p in load_command("paper", ["main"]).params for flag in (*p.opts, *p.secondary_opts)}
+    for line in lines:
+        assert line[-1] == "--plan"
+        assert [word for word in line if word.startswith("--") and word not in known] == []
 
 
 @pytest.mark.parametrize("name", RECIPES)
