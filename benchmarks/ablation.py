@@ -40,7 +40,7 @@ def own_variances(self: Scatter, dimensions: int, shrinkage: float) -> tuple[Ten
     """The variances within and between the labelled classes, in directions that were found with these classes."""
     every = torch.ones_like(self.place, dtype=torch.bool)
     points = space._long(self.images[:, :dimensions] @ self._turned(every, dimensions, shrinkage))
-    means, rest = space._parts(points, self.place)
+    means, rest = self._parts(points, self.place)
     within = rest.square().sum(0) / max(1, len(rest) - len(means))
     between = means.square().mean(0) - within * (1 / self.place.bincount()).mean()
     return within, torch.maximum(between, space.SMALLEST_RATIO * within)

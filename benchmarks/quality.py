@@ -205,12 +205,17 @@ def print_table(cat: Happycat, data: Data, base: list[str], novel: list[str], se
     true = {name: np.array([share for share, _ in rows]) for name, rows in results.items()}
     said = {name: np.array([values for _, values in rows]) for name, rows in results.items()}
     for m, measure in enumerate(MEASURES):
-        print_row(measure, [f"{spearmanr(true[name], said[name][:, m]).statistic:.2f}" for name in results])
+        print_row(measure, [rank_correlation(true[name], said[name][:, m]) for name in results])
     print_row(
         "mean distance of the separation from the purity",
         [f"{np.abs(true[name] - said[name][:, -1]).mean():.2f}" for name in results],
     )
     print_row("classes, their mean purity", [f"{len(true[name])}, {true[name].mean():.2f}" for name in results])
+
+
+def rank_correlation(true: np.ndarray, said: np.ndarray) -> str:
+    """Spearman's; there is none if a measure says the same of all classes."""
+    return f"{spearmanr(true, said).statistic:.2f}" if np.ptp(said) else "–"
 
 
 def print_row(first: str, rest: list[str]) -> None:

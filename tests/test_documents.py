@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,7 +74,24 @@ def test_the_first_screen():
     assert all((ROOT / path).is_file() for path in pictures)
 
 
+def test_links_out_of_the_docs_lead_to_the_repository_on_the_site():
+    spec = importlib.util.spec_from_file_location("site_links", ROOT / "docs" / "site_links.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    config = {"docs_dir": str(ROOT / "docs"), "repo_url": "https://example.org/cat/"}
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/README.md"))
+    text = "[a](../calm.md#x) [b](../../recipes/README.md#y) [c](main.md) [d](https://example.org/../e)"
+    changed = text.replace("../../recipes/README.md", "https://example.org/cat/blob/main/recipes/README.md")
+    assert hook.on_page_markdown(text, page=page, config=config) == changed
+
+
+def test_every_page_of_the_docs_is_on_the_site():
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+
+
 def test_links_lead_somewhere():
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "recipes" / "README.md"]
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *pages):
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -106,7 +106,7 @@ def test_ci_runs_every_check_that_contributing_names():
     script, page = read(".ci/run"), read("CONTRIBUTING.md")
     steps = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["tests"]["steps"]
     assert ".ci/run" in [step.get("run") for step in steps]
-    for check in ("ruff check .", "ruff format --check .", "lint-imports", "mypy"):
+    for check in ("ruff check .", "ruff format --check .", "lint-imports", "mypy", "mkdocs build --strict"):
         assert f".venv/bin/{check}" in script, check
         assert f".venv/bin/{check}" in page, check
     assert re.search(r"^python3 -m venv .*pytest$", read("README.md"), re.MULTILINE)  # what the script looks for
@@ -130,6 +130,30 @@ def test_ci_goes_on_where_no_browser_can_be_installed(user, said, tmp_path):
     assert ended.returncode == 0
     assert ended.stderr.startswith(said)
     assert bool(ended.stderr) == bool(said)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    ("summary", "browser", "code"),
+    [
+        ("900 passed, 6 skipped in 3s", True, 0),
+        ("900 passed, 7 skipped in 3s", True, 1),
+        ("900 passed in 3s", True, 0),
+        ("900 passed, 90 skipped in 3s", False, 0),
+        ("900 passed, 900 skipped in 3s", False, 1),
+    ],
+)
+def test_ci_fails_if_too_many_tests_were_skipped(summary, browser, code):
+    script = read(".ci/run")
+    limit = script[script.index("log=$(mktemp)") : script.index(".venv/bin/ruff")]
+    set_up = (
+        f"has_browser() {{ {'true' if browser else 'false'}; }}; command='echo 1 skipped; echo \"= {summary} =\"'\n"
+    )
+    run = [shutil.which("bash"), "-euo", "pipefail", "-c", set_up + limit]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    number = re.search(r"(\d+) skipped in", summary)
+    assert f"skipped tests: {number[1] if number else 1}, at most" in ended.stdout
 
 
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import numpy as np
 import pytest
 import timm
 import torch
 from PIL import Image
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch.utils.data import get_worker_info
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor, fill_tokens
@@ -17,7 +20,7 @@ from happycat.backbone.store import Recipe, TokenStore
 from happycat.backbone.tail import Tail
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
-from happycat.base.errors import InputError
+from happycat.base.errors import HappycatError, InputError, NoSpaceError
 from happycat.images.corruptions import CorruptedPictures
 from happycat.images.pictures import ArrayPictures, FilePictures, Subset
 from happycat.learning.batches import StoredViews
@@ -273,3 +276,53 @@ def test_the_key_of_a_run_stays_when_a_file_is_touched_under_way(tmp_path):
     before = pictures.digest()
     path.write_bytes(b"123")
     assert pictures.digest() == before  # or its tokens would never be found, and deleted
+
+
+# Faults
+
+
+class KillsItsReader(ArrayPictures):
+    """Pictures of which one kills the process that reads it, the first time."""
+
+    def __init__(self, pixels, mark):
+        super().__init__(pixels)
+        self.mark = mark
+
+    def read(self, i, side=None):
+        if i == 9 and get_worker_info() is not None and not self.mark.exists():
+            self.mark.write_text("")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read(i, side)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes are killed otherwise there")
+def test_a_reading_process_that_is_killed_is_said_and_what_is_done_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("happycat.backbone.recipe.SHARD", 3)
+    extractor, pixels = small(), noise(14).pixels
+    whole = extractor.extract(ArrayPictures(pixels), CENTRE)
+    pictures = KillsItsReader(pixels, tmp_path / "killed")
+    extractor.workers = 1
+    with pytest.raises((HappycatError, RuntimeError), match="DataLoader worker"):
+        extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.partial"))
+    again = extractor.extract(pictures, CENTRE, cache_dir=tmp_path / "cache")
+    torch.testing.assert_close(again, whole, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_while_features_are_kept_is_one_line(tmp_path, monkeypatch, call):
+    def full(*_, **__):
+        if call == "write":
+            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(28, "No space left on device")
+
+    extractor, pictures = small(), noise(5)
+    store = extractor.store(pictures, CENTRE, tmp_path)
+    store._prepare()
+    monkeypatch.setattr("happycat.backbone.tensor_file.save_file" if call == "write" else "os.fsync", full)
+    with pytest.raises(NoSpaceError) as caught:
+        extractor.extract(pictures, CENTRE, cache_dir=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert "00000.safetensors" in str(caught.value)
+    monkeypatch.undo()
+    assert extractor.extract(pictures, CENTRE, cache_dir=tmp_path).shape == (5, 1, 24)

@@ -17,6 +17,7 @@ from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.errors import InputError, StorageError
 from happycat.base.ranks import Ranks
+from happycat.base.sealed import read_sealed, write_sealed
 from happycat.images.pictures import ArrayPictures
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from tests.helpers.runs import small_vit
@@ -122,20 +123,20 @@ def test_what_a_kill_leaves_is_no_shard(tmp_path, trunk, pictures, small_shards,
     whole = store_of(tmp_path / "whole", trunk, pictures)
     fill(whole, trunk, pictures)
     store = store_of(tmp_path / "killed", trunk, pictures)
-    save, saved = tokens.save_file, []
+    save, saved = tokens.save_tensors, []
 
-    def killed(tensors, path, metadata):
-        save(tensors, path, metadata)
+    def killed(path, tensors):
+        save(path, tensors)
         saved.append(path)
         if len(saved) == 3:
             raise KeyboardInterrupt  # before the file has its name
 
-    monkeypatch.setattr(tokens, "save_file", killed)
+    monkeypatch.setattr(tokens, "save_tensors", killed)
     with pytest.raises(KeyboardInterrupt):
         fill(store, trunk, pictures)
-    monkeypatch.setattr(tokens, "save_file", save)
+    monkeypatch.setattr(tokens, "save_tensors", save)
     assert store.recorded() == 4
-    assert not list(store.folder.glob("*.lock"))
+    assert not list(store.folder.glob("0*.lock"))
     fill(store_of(tmp_path / "killed", trunk, pictures), trunk, pictures)
     assert content(store) == content(whole)
 
@@ -223,7 +224,7 @@ def test_a_foreign_folder_is_refused(tmp_path, trunk, pictures):
     store = store_of(tmp_path, trunk, pictures)
     fill(store, trunk, pictures)
     path = store.folder / "recipe.json"
-    path.write_text(path.read_text().replace('"num_pictures": 11', '"num_pictures": 12'))
+    write_sealed(path, {**read_sealed(path), "num_pictures": 12})
     with pytest.raises(StorageError, match="something else"):
         fill(store_of(tmp_path, trunk, pictures), trunk, pictures)
 

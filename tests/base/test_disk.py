@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
-from happycat.base.disk import file_sha256, locked
+from happycat.base.disk import file_sha256, locked, replacing
 from happycat.base.errors import InUseError, StorageError
 
 COUNT = """
@@ -65,3 +67,32 @@ def test_the_checksum_of_a_file_of_any_number_of_blocks(tmp_path, size):
     content = bytes(i % 251 for i in range(1000)) * (size // 1000 + 1)
     (tmp_path / "file").write_bytes(content[:size])
     assert file_sha256(tmp_path / "file") == hashlib.sha256(content[:size]).digest()
+
+
+def test_another_users_lock_and_a_folder_that_cannot_be_written_are_one_line_each(tmp_path, monkeypatch):
+    """Root may do anything, so the system's refusal is simulated."""
+
+    def refused(self, **_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(FileLock, "acquire", refused)
+    lock = tmp_path / ".shop.cat.lock"
+    with pytest.raises(StorageError, match=r"shop.cat cannot be changed: nothing can be written to"):
+        locked(lock, "shop.cat", wait=False).__enter__()
+    lock.write_text(json.dumps({"process": 7, "user": "ann", "host": "h", "command": "happycat app", "since": "9:00"}))
+    with pytest.raises(InUseError, match=r"shop.cat is locked by process 7 of ann .* have its user delete"):
+        locked(lock, "shop.cat", wait=False).__enter__()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    secret, copy = tmp_path / "secret", tmp_path / "copy"
+    secret.write_text("old")
+    secret.chmod(0o640)
+    with replacing(secret) as temporary:
+        assert temporary.stat().st_mode & 0o777 == 0o600  # nobody else reads it meanwhile
+        temporary.write_text("new")
+    assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("new", 0o640)
+    with replacing(copy, like=secret) as temporary:
+        temporary.write_text("copy")
+    assert copy.stat().st_mode & 0o777 == 0o640

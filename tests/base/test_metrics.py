@@ -181,14 +181,24 @@ def test_score_stage_tells_seen_classes_from_unseen_ones():
 def test_score_stage_0_has_no_new_class():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
     assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
-    assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_r")] == [None] * 4
+    assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_p_balanced", "delta_r")] == [None] * 5
     assert json.loads(json.dumps(scores, allow_nan=False)) == scores
+
+
+def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
+    old, new = [0.9, 0.1], [0.1, 0.9]
+    for num_new in (1, 5):
+        targets, probabilities = np.array([0] * 5 + [1] * num_new), np.array([old] * 5 + [new] * num_new)
+        assert metrics.balanced_probability_gap(targets, probabilities, 1) == pytest.approx(0)
+    biased = np.array([old] * 5 + [old] * 5)
+    assert metrics.balanced_probability_gap(targets, biased, 1) == pytest.approx(80)
+    assert metrics.balanced_probability_gap(np.zeros(5, int), biased[:5], 1) is None
 
 
 def test_score_stage_1_by_hand():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 4), PREDICTIONS, 2, 2, 2)
     accuracies = {"all", "old", "new", "strict_all", "strict_old", "strict_new", "base", "per_class"}
-    others = {"nmi", "ari", "delta_p", "delta_r", "var_0", "acc_h", "ece", "roc", "identities"}
+    others = {"nmi", "ari", "delta_p", "delta_p_balanced", "delta_r", "var_0", "acc_h", "ece", "roc", "identities"}
     assert set(scores) == accuracies | others
     assert (scores["new"], scores["base"], scores["delta_r"]) == (50.0, 62.5, 50.0)
     # 9 images have 0.7 + 0.1 on heads 0 and 1, 3 have 0.1 + 0.1.

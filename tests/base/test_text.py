@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from happycat.base.text import shown
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from happycat.base.text import FORMULA, NUMBER, as_given, defused, shown
 
 
 def test_what_would_break_or_steer_a_line_is_written_out():
@@ -23,3 +26,12 @@ def test_a_correction_needs_neither_torch_nor_pillow():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["happycat.base.text"]
+
+
+@given(st.text(alphabet="'=+-@\t\r1e.a", max_size=6))
+@example("'=1+2")
+@example("-1")
+def test_no_cell_is_run_and_each_is_read_as_it_was(cell):
+    written = defused(cell)
+    assert as_given(written) == cell
+    assert not written.startswith(FORMULA) or NUMBER.fullmatch(written)

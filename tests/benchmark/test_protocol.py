@@ -117,6 +117,13 @@ def test_counts_that_follow_from_the_class():
     assert set(numbers(split.stages[1]).values()) == {1, 4}
 
 
+@pytest.mark.parametrize(("each", "share", "labelled"), [(29, 0.8, 23), (6, 0.8, 4), (100, 0.29, 29)])
+def test_the_labelled_share_is_rounded_down(each, share, labelled):
+    """As the authors' program does: 23.2 and 4.8; but 0.29 × 100, a hair below 29 in floating point, is 29."""
+    split = make_split(make_images(each=each), Protocol(base_classes=4, stages=2, labelled_share=share))
+    assert {len(keys) for keys in split.labelled.values()} == {labelled}
+
+
 @pytest.mark.parametrize("share", [0.01, 0.99])
 def test_a_base_class_has_both_labelled_and_unlabelled_images(share):
     split = make_split(make_images(each=2), Protocol(base_classes=4, stages=2, labelled_share=share))
@@ -211,7 +218,7 @@ def test_the_published_order_is_taken_unless_another_is_asked_for():
     names = tuple(f"class {c}" for c in published)
     assert make_split(images, protocol).classes == names
     assert make_split(images, protocol, names[::-1]).classes == names[::-1]
-    shuffled = make_split(images, protocol, "seed").classes
+    shuffled = make_split(images, dataclasses.replace(protocol, order_seed=1)).classes
     assert shuffled != names
     assert shuffled == make_split(make_images(), protocol).classes  # as if nothing had been published
     assert sorted(shuffled) == sorted(names)
@@ -220,6 +227,18 @@ def test_the_published_order_is_taken_unless_another_is_asked_for():
 def test_the_order_by_seed():
     orders = {make_split(make_images(), Protocol(base_classes=4, split_seed=s)).classes for s in range(5)}
     assert len(orders) == 5
+
+
+def test_another_order_draws_the_same_images_of_a_class():
+    some, other = (make_split(make_images(), Protocol(base_classes=4, stages=2, order_seed=s)) for s in (1, 2))
+    assert some.classes != other.classes
+    (both, *_) = set(some.labelled) & set(other.labelled)
+    assert some.labelled[both] == other.labelled[both]
+
+
+def test_an_order_and_a_seed_for_it_are_one_too_many():
+    with pytest.raises(InputError, match="give one of the two"):
+        make_split(make_images(), Protocol(base_classes=4, order_seed=1), ("class 0", "class 1"))
 
 
 @pytest.mark.parametrize(

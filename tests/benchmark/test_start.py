@@ -43,7 +43,7 @@ def test_another_method_of_the_family_starts_from_it(finished, tmp_path):
     assert len(scores) == 3
     numbers = Record(tmp_path / "run").metadata()["numbers"]
     assert numbers["config"]["base_epochs"] == QUICK["base_epochs"]
-    assert numbers["start"] == Record(finished).model(0)["sha256"]
+    assert numbers["start"] == Record(finished).stage(0).files()
     assert Record(tmp_path / "run").model(0)["method"] == "simgcd"
 
 
@@ -126,7 +126,7 @@ def test_a_counter_beside_the_method_says_how_many_and_is_resumed(finished, tmp_
 def test_calm_counts_for_itself(tmp_path):
     quick_run(tmp_path / "run", method="calm", method_values={**QUICK, **CALM}, loop=AUTO)
     model = Record(tmp_path / "run").model(2)
-    assert "counter.safetensors" not in model["sha256"]
+    assert "counter.safetensors" not in model["files"]
     assert model["count"]["number"] == [c["stage"] for c in model["classes"]].count(2)
 
 

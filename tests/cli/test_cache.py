@@ -49,6 +49,7 @@ def test_damage_is_found(tmp_path, store):
 
 
 def test_what_is_old_is_removed(tmp_path, store):
+    store._held.close()  # its process is done with it
     assert "no tokens" in say("cache", tmp_path, "--older-than", 1, "--remove")[1]
     assert store.folder.exists()
     long_ago = time.time() - 3 * 86400
@@ -61,3 +62,27 @@ def test_what_is_old_is_removed(tmp_path, store):
 
 def test_a_folder_that_is_not_there(tmp_path):
     assert say("cache", tmp_path / "none")[0] == 2
+
+
+def test_files_that_were_never_finished_are_listed_and_removed(tmp_path):
+    (tmp_path / "run/stages/.1.partial").mkdir(parents=True)
+    (tmp_path / "run/stages/.1.partial/model.safetensors").write_bytes(bytes(10**6))
+    (tmp_path / "run/.run.json.partial").write_text("{")
+    code, out, _ = say("cache", tmp_path)
+    assert code == 0
+    assert f"never finished: {tmp_path}/run/.run.json.partial (0.0 MB)\n" in out
+    assert f"never finished: {tmp_path}/run/stages/.1.partial (1.0 MB)\n" in out
+    assert out.endswith("0 stores, 0.00 GB\n")
+    assert say("cache", tmp_path, "--remove")[0] == 0
+    assert [path.name for path in (tmp_path / "run").rglob("*")] == ["stages"]
+
+
+def test_what_is_in_use_is_not_removed(tmp_path, store):
+    assert "1 in use are left" in say("cache", tmp_path, "--remove")[1]
+    assert store.folder.exists()
+
+
+def test_whose_it_is_is_said(tmp_path, store):
+    assert " all " in say("cache", tmp_path)[1]
+    TokenStore(tmp_path / "run/tokens", store.recipe, tmp_path / "gone")._prepare()
+    assert " nobody " in say("cache", tmp_path)[1]

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from happycat.cli.display import Display, Done, clock, print_line
+from happycat.cli.display import Display, Done, Results, clock, print_line
 
 
 @pytest.fixture
@@ -84,3 +84,10 @@ def test_control_characters_are_written_out(display, screen, capsys):
 
 def test_times():
     assert (clock(7.9), clock(61), clock(3725)) == ("0:07", "1:01", "1:02:05")
+
+
+def test_no_escape_sequence_of_a_text_reaches_the_terminal(screen):
+    Results(file=screen, width=120, highlight=False, markup=False).print(
+        "a\x1b[2Jb\nsecond \x9b line", 7, soft_wrap=True
+    )
+    assert screen.getvalue() == "a\\x1b[2Jb\nsecond \\x9b line 7\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import asdict
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 import typer
 
 from happycat.backbone.store import FeatureStore, Recipe
-from happycat.base.disk import storage_errors, write_json
+from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError, NoSpaceError
+from happycat.base.sealed import write_sealed
 from happycat.cli import commands
 from happycat.cli.display import Display
 from happycat.cli.interruption import EXTRACTION, TAG, interruptible, keeping, kept_so_far
@@ -40,6 +42,7 @@ def test_the_cache_goes_when_the_work_is_done(tmp_path):
     with keeping(tmp_path / "shop.cat") as cache:
         (cache / "some.safetensors").write_bytes(b"")
         assert cache == tmp_path / "shop.cat.cache"
+        assert os.name == "nt" or cache.stat().st_mode & 0o777 == 0o700
     assert not cache.exists()
 
 
@@ -74,7 +77,7 @@ def test_what_is_kept_is_counted(tmp_path):
         view_names=("centre",), image_size=16, crop_share=0.875, mirror=True, view_seed=0, num_tokens=1, dim=4,
     )  # fmt: skip
     store = FeatureStore(tmp_path, recipe)
-    write_json(store.folder / "recipe.json", asdict(recipe))
+    write_sealed(store.folder / "recipe.json", asdict(recipe))
     with display:
         display.step(EXTRACTION, 1000)(300)
         display.step("learning")

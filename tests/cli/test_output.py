@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from happycat.cli.output import found_sentence
+from happycat.cli.output import found_sentence, print_rows
 from happycat.images.sources import VectorRows
 from happycat.methods.calm.number import Count
 from happycat.model.results import Assignment, Discovery
@@ -49,3 +49,11 @@ def test_the_number_and_what_else_is_plausible(numbers, said):
 def test_a_rough_number_is_said_with_the_flag_that_helps():
     said = found_sentence(discovery(2, 1, 4, "Little is known: the number is rough."))
     assert said.splitlines()[1] == "Little is known: the number is rough. If you know it, give --new K."
+
+
+def test_a_spreadsheet_runs_nothing_that_is_predicted(capsys):
+    rows = [Assignment("=cmd|x!A.png", 0, "@ant", 0.9, False), Assignment("b.png", None, -1, 0.4, True)]
+    print_rows(rows, as_json=False, as_csv=True)
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first == "'=cmd|x!A.png,0,'@ant,0.9000,"
+    assert second == "b.png,,-1,0.4000,yes"

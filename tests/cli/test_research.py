@@ -391,3 +391,28 @@ def test_a_method_that_trains_nothing_has_no_batch_size(say, tmp_path, method):
 def test_an_unknown_log(say):
     mistake(say("bench", "happy", "digits", "--log", "nothing", *QUICK), "nothing")
     assert not Path("runs").exists()
+
+
+def test_features_are_written_for_calm_check(say, tmp_path):
+    import timm
+    from safetensors.torch import save_file
+
+    from happycat.benchmark.paper.check_data import read_features
+
+    name, folder = "vit_tiny_patch16_224", folder_of_images(tmp_path / "photos", number=5)
+    save_file(timm.create_model(name, num_classes=0).state_dict(), tmp_path / "tiny.safetensors")
+    asked = ("features", folder, "--backbone", name, "--weights", "tiny.safetensors", "--image-size", 32)
+    code, out, err = say(*asked, "-o", "both.npz")
+    assert code == 0, err
+    assert "384 numbers for each of 20 images" in out
+    assert not Path("both.npz.cache").exists()
+    data = read_features(Path("both.npz"))
+    assert (data.classes, len(data.train), len(data.test)) == (("class0", "class1", "class2", "class3"), 16, 4)
+    code, out, err = say(*asked, "--no-patches", "-o", "token.npz")
+    assert code == 0, err
+    with np.load("both.npz") as both, np.load("token.npz") as token:
+        assert (both["key"] == token["key"]).all()
+        unit = token["X"] / np.linalg.norm(token["X"], axis=1, keepdims=True)
+        np.testing.assert_allclose(both["X"][:, :192], unit, atol=1e-6)
+    mistake(say(*asked, "-o", "both.npz"), "both.npz is there already")
+    mistake(say("features", "digits"), "no weights to extract features with")

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from happycat import Happycat
 from happycat.images.datasets import load
+from happycat.model import file as model_file
 from tests.cli.test_research import folder_of_images, mistake, say  # noqa: F401
 
 QUICK = ("--episodes", 1)
@@ -115,3 +116,10 @@ def test_a_run_that_cannot_become_a_model_does_not_begin(say, tmp_path):  # noqa
     mistake(say(*command), "'unknown' is what happycat itself calls things")
     assert not (Path("run") / "stages").exists()
     assert not Path("new.cat").exists()
+
+
+def test_a_fit_of_a_file_that_another_one_is_making_is_refused_at_once(say, tmp_path):  # noqa: F811
+    (tmp_path / "labelled" / "a").mkdir(parents=True)  # no image: nothing is read before
+    with model_file.locked(tmp_path / "shop.cat", new=True):
+        mistake(say("fit", "labelled", "-o", "shop.cat"), "shop.cat is in use by process")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["labelled"]

@@ -48,6 +48,19 @@ def quick_run(out: Path, **changes) -> list[dict]:
         loop.record.close()
 
 
+def assert_same_run(one: Path, other: Path) -> None:
+    """Scores, predictions, states and epoch lines are equal to the byte, and nothing of an image is left."""
+    for stage in ("0", "1", "2"):
+        names = sorted(p.name for p in (one / "stages" / stage).iterdir())
+        assert names == sorted(p.name for p in (other / "stages" / stage).iterdir())
+        for name in names:
+            assert (one / "stages" / stage / name).read_bytes() == (other / "stages" / stage / name).read_bytes(), name
+    assert not list((other / "tokens").iterdir())
+    assert not list(other.rglob(".*"))
+    for name in ("epochs.jsonl", "stages.jsonl", "split.json", "epochs.csv", "stages.csv"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
 def small_vit(seed: int = 0, **shape) -> VisionTransformer:
     """A ViT of a few hundred weights, the same whatever the global random state."""
     values = {"img_size": 16, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 2, **shape}

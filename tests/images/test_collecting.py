@@ -10,7 +10,8 @@ from PIL import Image
 from happycat.base.errors import InputError, StorageError
 from happycat.images import collecting as module
 from happycat.images import decoding
-from happycat.images.collecting import Skipped, gather, gather_labelled, write_skipped
+from happycat.images.collecting import Skipped, gather, gather_labelled, write_skipped, write_table
+from happycat.images.finding import listed
 
 
 @pytest.fixture
@@ -394,6 +395,14 @@ def test_a_spreadsheet_runs_no_cell_of_skipped(tmp_path):
     with open(tmp_path / "skipped.csv", encoding="utf-8", newline="") as file:
         cells = [row["path"] for row in csv.DictReader(file)]
     assert cells == ["'=HYPERLINK(1)", "'+1.png", "'-x.png", "'@SUM.png", "'\t=1.png", "a=b.png", ""]
+
+
+def test_a_table_that_was_defused_is_read_as_it_was(tmp_path):
+    keys, labels = ["=1.png", "'=2.png", "-3.png", "four's.png"], ["@a", "-1", "'+b", "c"]
+    write_table(tmp_path / "labels.csv", ("path", "label"), zip(keys, labels, strict=True))
+    assert "'=1.png,'@a" in (tmp_path / "labels.csv").read_text("utf-8")
+    found = listed(tmp_path / "labels.csv", ("path", "label"))
+    assert dict(found.files) == dict(zip(keys, labels, strict=True))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such names are not allowed there")

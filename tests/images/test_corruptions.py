@@ -10,7 +10,7 @@ from happycat.images.corruptions import CORRUPTIONS, CorruptedPictures, corrupt,
 from happycat.images.pictures import ArrayPictures, FilePictures, Images
 
 NAMES = tuple(CORRUPTIONS)
-CERTAIN = {"defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression"}
+CERTAIN = {"defocus_blur", "gaussian_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression"}
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
@@ -36,10 +36,10 @@ def grey(level, size=(64, 64)):
     return Image.new("RGB", size, (level, level, level))
 
 
-def test_they_are_the_fifteen_of_the_benchmark():
+def test_they_are_the_fifteen_of_the_benchmark_and_the_one_that_the_paper_names():
     assert " ".join(NAMES) == (
         "gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow frost fog "
-        "brightness contrast elastic_transform pixelate jpeg_compression"
+        "brightness contrast elastic_transform pixelate jpeg_compression gaussian_blur"
     )
 
 
@@ -195,7 +195,7 @@ def test_corrupted_pictures_keep_their_keys_and_are_corrupted_by_them():
 def test_the_source_tells_corruptions_apart(tmp_path):
     pictures = FilePictures(tmp_path, ["a.png"])
     sources = {CorruptedPictures(pictures, name, s).source for name in NAMES for s in SEVERITIES} | {pictures.source}
-    assert len(sources) == 15 * 5 + 1
+    assert len(sources) == 16 * 5 + 1
     assert all(source.startswith(pictures.source) for source in sources)
 
 

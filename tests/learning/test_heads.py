@@ -100,6 +100,16 @@ def test_projector_with_prototypes_gives_unit_cosines_to_them():
     torch.testing.assert_close(projector(rows(3)), cosines / cosines.norm(dim=1, keepdim=True))
 
 
+def test_projector_starts_from_one_deviation_in_every_layer():
+    projector = Projector(64, 512, 128, 0, torch.Generator().manual_seed(0))
+    for name, parameter in projector.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any()
+        else:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.02)
+            assert parameter.abs().max() > 0.06  # cut at ±2, not at two deviations
+
+
 @pytest.mark.parametrize("prototypes", [0, 7])
 def test_projector_depends_on_the_generator_only(prototypes):
     first = Projector(5, 8, 6, prototypes, torch.Generator().manual_seed(1)).state_dict()

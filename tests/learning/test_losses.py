@@ -291,6 +291,15 @@ def test_group_entropy_within_a_group_ignores_the_size_of_its_share():
     assert found["between"] != expected["between"]
 
 
+def test_group_entropy_within_a_group_of_tiny_mass():
+    new = torch.tensor([0.7e-8, 0.3e-8])  # log 2 + 0.7 log 0.7 + 0.3 log 0.3, whatever their sum
+    marginal = torch.cat([torch.tensor([0.5, 0.5]), new]).requires_grad_()
+    found = losses.group_entropy(marginal, 2, constant=True)["within_new"]
+    assert found.item() == pytest.approx(0.0823, abs=1e-4)
+    found.backward()
+    assert marginal.grad.isfinite().all()
+
+
 def test_gradients_of_group_entropy():
     marginal = random_marginal(6).requires_grad_()
     assert torch.autograd.gradcheck(lambda p: tuple(losses.group_entropy(p, 4, True).values()), (marginal,))

@@ -215,8 +215,20 @@ def test_a_loss_that_is_no_number(bad):
 
     run = new_training().run({"w": weight}, schedule(), lambda: [None, None], loss)
     next(run)
-    with pytest.raises(HappycatError, match="no longer a number in epoch 2; lower the learning rate"):
+    with pytest.raises(HappycatError, match=r"^the loss term a diverged in epoch 2 .*; lower the learning rate$"):
         next(run)
+
+
+def test_a_last_step_that_diverges():
+    """The loss is finite in every batch; the step after the last one is not, and no later epoch would show it."""
+    net = nn.Linear(1, 1)
+
+    def loss(_, epoch):
+        return {"a": net.weight.sum() * (1e38 if epoch == 5 else 1.0)}
+
+    run = new_training().run({"net": net}, schedule(rate=1e4, floor=1.0), lambda: [None], loss)
+    with pytest.raises(HappycatError, match=r"^the weights net/weight diverged in epoch 6 .*lower the learning"):
+        list(run)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])

@@ -61,6 +61,16 @@ def test_new_rows_start_from_centres_or_at_random():
         assert (nearest > 0.9).all() == cluster_init
 
 
+@pytest.mark.parametrize("unit", [False, True])
+def test_centres_get_the_length_of_the_random_rows_that_they_replace(unit):
+    """U(−1/√D, 1/√D) has the mean square 1/(3D): rows of √⅓, 0.577, unless they are to be unit."""
+    method, unlabelled = stage(unit_rows=unit)
+    lengths = method._initial_rows(unlabelled, NUM_NEW, training()).norm(dim=1)
+    random = method.random_rows(NUM_NEW, training()).norm(dim=1)
+    torch.testing.assert_close(lengths, random.mean().expand(NUM_NEW))
+    assert lengths[0].item() == pytest.approx(1 if unit else 3**-0.5, rel=0.1)
+
+
 def test_hardness_can_be_switched_off():
     method, _ = stage(hardness=False)
     torch.testing.assert_close(method._hardness(), torch.full((NUM_BASE,), 1 / NUM_BASE))

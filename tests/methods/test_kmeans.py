@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 from happycat.base.errors import InputError
 from happycat.learning.batches import Labelled, Unlabelled
-from happycat.learning.clustering import kmeans
+from happycat.learning.clustering import aligned_centres, kmeans
 from tests.helpers.contract import (
     NUM_BASE,
     NUM_NEW,
@@ -72,6 +72,29 @@ def test_probabilities_are_of_the_cosines():
     cold, labelled, _ = after_stage_0("kmeans", prediction_temperature=0.05)
     cosines = normalize(cold.features(labelled), dim=1) @ cold.memory.prototypes.T
     torch.testing.assert_close(cold.predict_all(labelled), (cosines / 0.05).softmax(1))
+
+
+@pytest.mark.parametrize("name", ["kmeans", "vanilla_gcd"])
+def test_transductive_evaluation_clusters_the_test_images_and_changes_nothing(name):
+    method, labelled, unlabelled = after_stage_0(name, evaluation="transductive")
+    list(method.discover(unlabelled, NUM_NEW, training()))
+    state = copied(method.state_dict())
+    trunk = labelled.views.trunk
+    tests = [Unlabelled(views(trunk, part, per_class=3)) for part in ([0, 1, 2], [3, 4])]
+    probabilities, familiarity = method.evaluate_together(tests)
+    features = normalize(torch.cat([method.features(test) for test in tests]), dim=1)
+    centres = aligned_centres(kmeans(features, K, seed=0, restarts=1), method.memory.prototypes)
+    torch.testing.assert_close(probabilities, (features @ centres.T / 0.1).softmax(1))
+    inductive = [method.evaluate(test) for test in tests]
+    assert not torch.allclose(probabilities, torch.cat([p for p, _ in inductive]))
+    torch.testing.assert_close(familiarity, torch.cat([f for _, f in inductive]))
+    assert all(torch.equal(value, state[key]) for key, value in method.state_dict().items())
+
+
+def test_evaluation_is_inductive_unless_asked_otherwise():
+    method, labelled, _ = after_stage_0("kmeans")
+    together, _ = method.evaluate_together([labelled, labelled])
+    assert torch.equal(together, torch.cat([method.predict_all(labelled)] * 2))
 
 
 def test_more_classes_than_images():

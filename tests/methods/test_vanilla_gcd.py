@@ -10,6 +10,7 @@ from happycat.base.errors import InputError
 from happycat.learning import losses
 from happycat.learning.batches import Labelled, Unlabelled
 from happycat.learning.clustering import kmeans
+from happycat.methods import METHODS
 from tests.helpers.contract import (
     NUM_BASE,
     NUM_NEW,
@@ -31,6 +32,15 @@ def test_the_terms_of_stage_0_and_of_a_stage():
         assert set(epoch.terms) == {"supervised contrast", "contrast"}
     for epoch in method.discover(unlabelled, NUM_NEW, training()):
         assert set(epoch.terms) == {"contrast"}
+
+
+@pytest.mark.parametrize("name", ["vanilla_gcd", "metagcd"])
+def test_the_paper_flavour_contrasts_in_65536_dimensions(name):
+    config = METHODS[name][1]
+    assert (config.authors().projector_prototypes, config.paper().projector_prototypes) == (0, 65536)
+    method, labelled, _ = build(name, projector_prototypes=32)
+    batch = next(labelled.batches(8, torch.Generator().manual_seed(0)))
+    assert method.projector(method.tail(batch.tokens)).shape == (16, 32)
 
 
 def test_the_losses_by_hand():
@@ -79,7 +89,7 @@ def test_anchors_hold_the_old_centres(images, moves):
     old = method.memory.prototypes.clone()
     list(method.discover(unlabelled, NUM_NEW, training()))
     moved = (method.memory.prototypes[:NUM_BASE] - old).norm(dim=1).max()
-    assert moved > 1e-3 if moves else moved < 1e-5
+    assert moved > 3e-5 if moves else moved < 1e-6
     assert method.num_classes == K
     torch.testing.assert_close(method.memory.prototypes.norm(dim=1), torch.ones(K))
 

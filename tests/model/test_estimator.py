@@ -10,6 +10,8 @@ from happycat import Happycat
 from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import Advance, Progress
 from happycat.methods import pretraining
+from happycat.methods.calm import mixture
+from happycat.methods.calm.candidates import find_groups
 from happycat.model import file as model_file
 from happycat.model.splitting import LEVELS
 from tests.helpers.vectors import KNOWN, clouds
@@ -297,6 +299,14 @@ def test_two_classes_of_two_vectors_are_enough():
     cat = Happycat().fit(X, ["a", "a", "b", "b"])
     assert cat.fitted_.accuracy is None
     assert list(cat.predict_proba(X).argmax(1)) == [0, 0, 1, 1]
+
+
+def test_counting_and_discovering_look_for_groups_of_images_once(cat, monkeypatch):
+    looked = []
+    monkeypatch.setattr(mixture, "find_groups", lambda *given: looked.append(given) or find_groups(*given))
+    found = cat.discover(clouds([0, 6, 7], seed=2)[0])
+    assert len(found.new) == 2
+    assert len(looked) == 1
 
 
 def test_learning_and_counting_have_totals():

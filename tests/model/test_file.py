@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 import pytest
 
-from happycat.base.errors import InputError, StorageError
+from happycat.base.errors import InputError, InUseError, StorageError
 from happycat.model import blobs
 from happycat.model import file as model_file
 from happycat.model.file import Part, VersionTag
@@ -195,9 +196,14 @@ def test_a_file_that_was_cut_off_names_its_last_good_version(path, cut):
     for use in (model_file.read, model_file.history, lambda p: model_file.append(p, version(3), tag, "x")):
         with pytest.raises(StorageError, match="cut off or changed; its last good version is 1 of 2"):
             use(path)
-    assert model_file.undo(path) == 1
+    with pytest.raises(StorageError, match=r"`happycat doctor .*shop\.cat --repair` keeps a copy"):
+        model_file.undo(path)
+    assert path.read_bytes() == cut_off
+    assert model_file.repair(path) == path.with_name("shop.cat.damaged")
     assert model_file.read(path).arrays["x"].tolist() == [1, 1, 1, 1]
     assert path.with_name("shop.cat.damaged").read_bytes() == cut_off
+    assert model_file.repair(path) is None
+    assert append(path, 5).number == 2
 
 
 def test_junk_behind_the_end_costs_no_version(path):
@@ -206,8 +212,9 @@ def test_junk_behind_the_end_costs_no_version(path):
         file.write(b"junk")
     with pytest.raises(StorageError, match="last good version is 2 of 2"):
         model_file.read(path)
-    assert model_file.undo(path) == 2
+    assert model_file.repair(path)
     assert model_file.read(path).number == 2
+    assert model_file.damaged_versions(path) == []
 
 
 def test_a_good_version_behind_a_damaged_one_is_never_dropped(path):
@@ -218,11 +225,86 @@ def test_a_good_version_behind_a_damaged_one_is_never_dropped(path):
     with pytest.raises(StorageError, match=r"version 2 of .* is damaged"):
         model_file.undo(path)
     assert path.read_bytes() == before
-    append(path, 4)
-    assert model_file.undo(path) == 3
-    flip(path, find(path, np.full(4, 3.0)))
-    assert model_file.undo(path) == 1
-    assert path.with_name("shop.cat.damaged").exists()
+    assert model_file.repair(path) is None  # the present version is good
+    assert model_file.damaged_versions(path) == [2]
+    assert model_file.go_to(path, 1) == 1
+    assert model_file.go_to(path, 3) == 3
+
+
+def test_a_repair_drops_no_version(path):
+    """At the second of three versions, which is damaged: the third, which was undone, is good and stays."""
+    append(path, 2)
+    append(path, 3)
+    model_file.undo(path)
+    flip(path, find(path, np.full(4, 2.0)))
+    with pytest.raises(StorageError, match="last good version is 1 of 2"):
+        model_file.undo(path)
+    assert model_file.repair(path) == path.with_name("shop.cat.damaged")
+    assert model_file.read(path).number == 1
+    assert [told["number"] for told in model_file.undone(path)] == [2, 3]
+    with pytest.raises(StorageError, match=r"version 2 of .* is damaged"):
+        model_file.redo(path)
+    assert model_file.go_to(path, 3) == 3
+    assert model_file.read(path).arrays["x"].tolist() == [3, 3, 3, 3]
+
+
+def test_a_file_cut_between_two_blobs_is_refused(path):
+    for number in (2, 3):
+        append(path, number)
+    index, whole = blobs.Index.read(path), path.read_bytes()
+    for place in index.places.values():
+        path.write_bytes(whole[: index.start + place.offset])
+        with pytest.raises(StorageError, match=r"of 3: `happycat doctor|damaged from its first"):
+            model_file.read(path)
+
+
+def test_two_who_make_a_file_at_once_do_not_write_over_each_other(path, tmp_path):
+    other = tmp_path / "new" / "other.cat"
+    with model_file.locked(other, new=True), pytest.raises(InUseError, match="in use by"):  # noqa: SIM117
+        with model_file.locked(other, new=True):
+            pass
+    model_file.create(other, Part({}, {}), version(1), "the first")
+    with pytest.raises(InputError, match="is there already"), model_file.locked(other, new=True):
+        model_file.create(other, Part({}, {}), version(2), "the second")
+    assert model_file.history(other)[0]["what"] == "the first"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and links")
+def test_permissions_and_links_stay(path, tmp_path):
+    path.chmod(0o600)
+    link = tmp_path / "link.cat"
+    link.symlink_to(path.name)
+    seen = []
+    replace = os.replace
+
+    def watched(source, target):
+        seen.append(os.stat(source).st_mode & 0o777)
+        replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.replace", watched)
+        append(link, 2)
+    assert link.is_symlink()
+    assert seen == [0o600]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert model_file.read(path).number == 2
+    path.write_bytes(path.read_bytes()[:-1])
+    assert model_file.repair(link).stat().st_mode & 0o777 == 0o600
+    with model_file.locked(link), pytest.raises(InUseError, match="in use"), model_file.locked(path):
+        pass
+
+
+@pytest.mark.parametrize("more", [{"images": "7"}, {"review": "x", "results": "y"}, {"images": float("nan")}])
+def test_what_would_be_refused_when_it_is_read_is_not_written(path, more):
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="what is said of a version"):
+        model_file.append(path, version(2), model_file.read(path).tag, "x", more)
+    for array in (np.array([1.0, np.nan]), np.array([np.inf], np.float32), np.array([1e20])):
+        with pytest.raises(InputError, match="x has numbers that are not finite, or too large"):
+            model_file.append(path, Part({}, {"x": array}), model_file.read(path).tag, "x")
+    with pytest.raises(InputError, match="not finite"):
+        model_file.append(path, Part({"x": np.nan}, {}), model_file.read(path).tag, "x")
+    assert path.read_bytes() == before
 
 
 def test_nothing_is_built_on_a_damaged_version(path):
@@ -263,7 +345,8 @@ def test_something_else(tmp_path, content, message):
 
 
 EMPTY = hashlib.sha256(b"{}").hexdigest()
-RECORD = {"description": {"number": 1}, "metadata": EMPTY, "arrays": EMPTY}
+SAID = {"number": 1, "what": "fit", "when": "2026-01-01T00:00:00+00:00", "happycat": "0.1.0"}
+RECORD = {"description": SAID, "metadata": EMPTY, "arrays": EMPTY}
 BLOB = {"sha256": EMPTY, "offset": 0, "length": 2}
 INDEX = {"base": RECORD, "versions": [RECORD], "current": 1, "next_id": 0, "blobs": [BLOB]}
 
@@ -285,6 +368,11 @@ def test_the_smallest_file(tmp_path):
         {"versions": [{**RECORD, "description": []}]},
         {"versions": [{**RECORD, "metadata": "../x"}]},
         {"versions": [{**RECORD, "metadata": "0" * 64}]},
+        {"versions": [{**RECORD, "description": {**SAID, "what": 3}}]},
+        {"versions": [{**RECORD, "description": {**SAID, "when": "today"}}]},
+        {"versions": [{**RECORD, "description": {**SAID, "review": EMPTY}}]},
+        {"versions": [{**RECORD, "description": {**SAID, "review": EMPTY, "results": "a\0b"}}]},
+        {"blobs": [BLOB, {**BLOB, "offset": 2}]},
         {"blobs": [{**BLOB, "offset": -1}]},
         {"blobs": [{**BLOB, "length": 2**62}]},
         {"blobs": [{**BLOB, "length": 2.0}]},
@@ -299,6 +387,30 @@ def test_a_right_checksum_does_not_make_a_model(tmp_path, change):
     crafted(tmp_path / "m.cat", {**INDEX, **change})
     with pytest.raises(StorageError, match=r"not a happycat model|damaged from its first"):
         model_file.read(tmp_path / "m.cat")
+
+
+@pytest.mark.parametrize(
+    ("blob", "message"),
+    [
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": 1e999}', "too large"),
+        (b'{"a": ' + b"9" * 4000 + b"}", "an integer of 4000 digits"),
+        (b'{"a": "\xff"}', "decode"),
+        (b"[]", "a list where there should be an object"),
+        (b"{", "cannot be read as JSON"),
+    ],
+)
+def test_json_that_is_none_is_refused_in_one_line(tmp_path, blob, message):
+    name = hashlib.sha256(blob).hexdigest()
+    version = {**RECORD, "metadata": name, "arrays": name}
+    place = {"sha256": name, "offset": 0, "length": len(blob)}
+    crafted(tmp_path / "m.cat", {**INDEX, "base": version, "versions": [version], "blobs": [place]}, blob)
+    with pytest.raises(StorageError) as error:
+        model_file.read(tmp_path / "m.cat")
+    assert "\n" not in str(error.value)
+    assert message in str(error.value) + str(error.value.__cause__)
 
 
 def test_a_file_that_claims_to_be_huge_is_refused_before_it_is_read(tmp_path):

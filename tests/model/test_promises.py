@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import cross_val_score
@@ -26,6 +27,7 @@ from happycat.base.progress import Progress
 from happycat.methods import pretraining
 from happycat.methods.calm import CalmConfig
 from happycat.model import embedding, estimator, fitting
+from happycat.model import file as model_file
 from tests.helpers.vectors import clouds
 
 X, Y = clouds(range(3), each=6, noise=0.03)
@@ -131,6 +133,24 @@ def test_labels_keep_their_kind(labels, kind, unknown):
     assert cat.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
 
 
+def test_another_model_is_not_saved_over_one_that_is_there(once, fitted, tmp_path):
+    path = tmp_path / "m.cat"
+    fitted.save(path)
+    before = path.read_bytes()
+    stranger, loaded = copy.deepcopy(once), Happycat.load(path)
+    stranger.drop(1)
+    with pytest.raises(InputError, match="holds another model"):
+        stranger.save(path)
+    stranger.save(tmp_path / "other.cat")
+    with pytest.raises(InputError, match="holds another model"):
+        stranger.save(path)
+    with model_file.locked(tmp_path / "third.cat", new=True), pytest.raises(InputError, match="is in use by"):
+        stranger.save(tmp_path / "third.cat")
+    assert path.read_bytes() == before
+    assert not (tmp_path / "third.cat").exists()
+    assert loaded.save(path) == 2
+
+
 def test_discovered_classes_are_numbers_above_the_labels(tmp_path):
     cat = Happycat().fit(X, Y + 7)
     assert cat.predict(STRANGE).tolist() == [-1] * 3
@@ -183,6 +203,18 @@ def test_lists_are_fitted(once):
 def test_whole_numbers_are_vectors():
     whole = np.round(X * 100).astype(np.int64)
     assert Happycat().fit(whole, Y).score(whole, Y) > 0.6
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+def test_vectors_that_float32_cannot_square_are_learned_as_well_as_others(scale):
+    digits, labels = load_digits(return_X_y=True)
+    some = np.flatnonzero(labels < 3)
+    learned, others = some[:60], some[60:160]
+    usual = Happycat().fit(digits[learned], labels[learned]).score(digits[others], labels[others])
+    scaled = Happycat().fit(digits[learned] * scale, labels[learned])
+    assert usual > 0.7
+    assert scaled.score(digits[others] * scale, labels[others]) == pytest.approx(usual, abs=0.02)
+    assert scaled.score(digits[others], labels[others]) == pytest.approx(usual, abs=0.02)
 
 
 def test_data_frames_are_taken():

@@ -10,4 +10,5 @@ from happycat.base.disk import locked
 
 def app_lock(model: Path) -> AbstractContextManager[None]:
     """Hold the lock of a model's app; if another process does, say who it is."""
-    return locked(model.with_name(f".{model.name}.app.lock"), f"the app of {model}", wait=False)
+    real = model.resolve()
+    return locked(real.with_name(f".{real.name}.app.lock"), f"the app of {model}", wait=False)

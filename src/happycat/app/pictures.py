@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SIDE, LARGE = 160, 1600  # pixels a side of a thumbnail, at most of a large picture
 MEMORY, DISK = 96_000_000, 500_000_000  # bytes of thumbnails in memory, in a discovery's folder
-FOLDER, JPEG_END = "thumbnails", b"\xff\xd9"
+FOLDER, CHECKSUM = "thumbnails", 32  # bytes of a SHA-256
 
 
 def image_path(review: Review, i: int) -> Path:
@@ -96,19 +96,23 @@ class Thumbnails:
 
 
 class _Stored:
-    """The thumbnails in a discovery's folder, one file each: which image it is of, and the image's stamp."""
+    """The thumbnails in a discovery's folder, one file each: which image it is of, and the image's stamp.
+
+    Behind the JPEG stands its SHA-256, which programs that show the file do not see.
+    """
 
     def __init__(self, folder: Path, most: int):
         self.folder, self.most = folder / FOLDER, most
         self._size: int | None = None  # bytes in the folder, once something is to be written
 
     def read(self, path: Path, stamp: str) -> bytes | None:
-        """The thumbnail that was stored; None if there is none, or not a whole one."""
+        """The thumbnail that was stored; None if there is none, or one that is not as it was written."""
         try:
             content = self._file(path, stamp).read_bytes()
         except OSError:
             return None
-        return content if content.endswith(JPEG_END) else None
+        picture, checksum = content[:-CHECKSUM], content[-CHECKSUM:]
+        return picture if hashlib.sha256(picture).digest() == checksum else None
 
     def write(self, path: Path, stamp: str, content: bytes) -> None:
         """Store a thumbnail, in place of an earlier one of the same image, if there is room and the folder is there."""
@@ -122,7 +126,7 @@ class _Stored:
             file.parent.mkdir(exist_ok=True)
             earlier = list(file.parent.glob(f"{file.name.partition('-')[0]}-*.jpg"))
             with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as temporary:
-                temporary.write(content)
+                temporary.write(content + hashlib.sha256(content).digest())
             os.replace(temporary.name, file)
             self._size += len(content)
             for one in earlier:

@@ -69,6 +69,8 @@ class Proposals:
 
     def _described(self, folder: Path) -> dict[str, Any]:
         last = model_file.history(folder / PROPOSAL)[-1]
+        if "found" not in last or "review" not in last:
+            raise InputError(f"the model in {folder} is no proposal; a discovery that is only proposed makes one")
         found = last["found"]
         return {
             "folder": str(folder),
@@ -81,6 +83,7 @@ class Proposals:
     def _fits(self, proposal: Path) -> bool:
         """Whether the model is as it was when the proposal was made."""
         try:
+            self._described(proposal.parent)
             return model_file.tag_before(proposal) == model_file.read(self.desk.editor.path).tag
         except HappycatError:  # what lies beside the model may be anything
             return False

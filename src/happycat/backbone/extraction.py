@@ -14,6 +14,7 @@ from torch import Tensor
 
 from happycat.backbone.config import BackboneConfig, build_for_features
 from happycat.backbone.fingerprint import fingerprint
+from happycat.backbone.patches import ClassAndPatches, feature_tail
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import SHARD
 from happycat.backbone.scratch import SCRATCH
@@ -34,7 +35,7 @@ class FeatureExtractor:
     """Extracts features: a frozen backbone, and how views are cut for it.
 
     The backbone is a ViT's trunk and its tail; or a whole `PooledBackbone`, whose output are features already and
-    whose tail is `Vectors`.
+    whose tail is `Vectors`. With `patches`, the features of a ViT have the mean of its patch tokens, too.
     """
 
     def __init__(
@@ -45,10 +46,13 @@ class FeatureExtractor:
         workers: int,
         tuned_tail: bool = False,
         ranks: Ranks = ALONE,
+        patches: bool = False,
     ):
         """`tuned_tail`: the tail has been tuned, so that nobody else has its weights. `ranks` share the work."""
-        self.trunk, self.tail, self.plan, self.workers = trunk, tail.requires_grad_(False), plan, workers
+        self.trunk, self.plan, self.workers = trunk, plan, workers
+        self.tail = feature_tail(trunk, tail, patches).requires_grad_(False)
         self.tuned_tail, self.ranks = tuned_tail, ranks
+        self.owner: Path | None = None  # the run folder that features are stored for; None if they are to be kept
         self._fingerprint: str | None = None
 
     @classmethod
@@ -61,12 +65,13 @@ class FeatureExtractor:
         crop_share: float = CROP_SHARE,
         seed: int = 0,
         ranks: Ranks = ALONE,
+        patches: bool = False,
     ) -> FeatureExtractor:
         """The extractor with that backbone, any timm model; `seed` draws the weights of one from scratch."""
         trunk, tail = build_for_features(config, seed)
         workers = 0 if config.from_scratch else DEFAULT_WORKERS if workers is None else workers
         plan = ViewPlan(image_size=trunk.image_size, crop_share=crop_share, mirror=mirror)
-        return cls(trunk, tail, plan, workers, ranks=ranks)
+        return cls(trunk, tail, plan, workers, ranks=ranks, patches=patches and not config.from_scratch)
 
     @property
     def dim(self) -> int:
@@ -91,6 +96,7 @@ class FeatureExtractor:
             "image_size": self.image_size,
             "mirror": self.plan.mirror,
             "crop_share": self.plan.crop_share,
+            "patches": isinstance(self.tail, ClassAndPatches),
             "fingerprint": self.fingerprint(),
         }
 
@@ -129,7 +135,7 @@ class FeatureExtractor:
 
     def store(self, pictures: Pictures, views: tuple[str, ...], cache_dir: Path) -> FeatureStore:
         """Where `extract` keeps the pictures' features in that folder."""
-        return FeatureStore(cache_dir, self.recipe(pictures, views))
+        return FeatureStore(cache_dir, self.recipe(pictures, views), self.owner)
 
     def extract(
         self,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from happycat.backbone.frozen import Frozen
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
+from happycat.base.config import Checked
 from happycat.base.errors import InputError
 from happycat.images.pictures import Pictures
 
@@ -17,7 +18,7 @@ SHARD = 64  # pictures; a kill costs what was computed of a shard or two
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Checked):
     """The key of a store: all that its content depends on; two equal recipes give equal stores."""
 
     kind: str  # tokens or features

@@ -1,7 +1,11 @@
 """The store of tokens and features: a cache on disk in shards, which any number of processes fill together.
 
 STORE/recipe.json         what the store depends on
+      owner.json          the run that deletes it when it ends; what is to be kept has no owner
       00007.safetensors   tokens or features of some neighbouring pictures, there as a whole or not at all
+      ….lock              held by a process that works on a shard, or that uses the store
+
+A token can be turned back into a picture: the folder is its user's alone (permissions 0700). Every file has a checksum.
 
 A shard is computed by whoever claims it first, alone and in the same way each time, so its content does not
 depend on how many processes there are or how often they were interrupted.
@@ -9,7 +13,7 @@ depend on how many processes there are or how often they were interrupted.
 
 from __future__ import annotations
 
-import json
+import secrets
 import shutil
 import warnings
 from collections import deque
@@ -19,21 +23,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.recipe import Recipe as Recipe
 from happycat.backbone.recipe import affordable_views as affordable_views
+from happycat.backbone.tensor_file import Tensors, load_tensors, map_tensors, save_tensors
 from happycat.backbone.trunk import Tokens
 from happycat.base import tables
-from happycat.base.disk import locked, read_json, replacing, storage_errors, write_json
-from happycat.base.errors import HappycatError, InUseError, NoSpaceError, StorageError
+from happycat.base.disk import delete, locked, make_folder, replacing
+from happycat.base.errors import DamagedError, HappycatError, InUseError, StorageError
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
+from happycat.base.sealed import read_sealed, write_sealed
+from happycat.base.strict_json import as_json
 
-Tensors = dict[str, Tensor]
+PRIVATE = 0o700  # permissions of what holds something of an image
 Extract = Callable[[Iterable[range]], Iterator[Tensors]]  # from pictures' places to what is stored of them
 
 
@@ -42,30 +46,23 @@ def shards_of(number: int, size: int) -> list[range]:
     return [range(start, min(start + size, number)) for start in range(0, number, size)]
 
 
-def delete_stores(root: Path) -> None:
-    """Delete every store in a folder, and nothing else that may lie there."""
-    for recipe in Path(root).glob("*/recipe.json"):
-        shutil.rmtree(recipe.parent, ignore_errors=True)
-
-
-def stores_below(root: Path) -> Iterator[Store]:
-    """Every store in a folder or anywhere below it."""
-    for path in sorted(Path(root).rglob("recipe.json")):
-        try:
-            found = read_json(path)
-            recipe = Recipe(**{**found, "view_names": tuple(found["view_names"])})
-        except (HappycatError, TypeError, KeyError):
-            continue  # a file of somebody else's
-        if recipe.name == path.parent.name:
-            yield Store(path.parent.parent, recipe)
+def read_recipe(path: Path) -> Recipe | None:
+    """The recipe in a file; None if it holds no recipe."""
+    try:
+        found = read_sealed(path)
+        return Recipe(**{**found, "view_names": tuple(found["view_names"])})
+    except (HappycatError, TypeError, KeyError):
+        return None
 
 
 class Store:
     """A folder named by its recipe, with a file for each shard."""
 
-    def __init__(self, root: Path, recipe: Recipe):
-        self.recipe = recipe
+    def __init__(self, root: Path, recipe: Recipe, owner: Path | None = None):
+        """`owner` is the run folder that the store is filled for; None if it is to be kept."""
+        self.recipe, self._owner = recipe, owner
         self.folder = Path(root) / recipe.name
+        self._held = ExitStack()  # until this object is gone: the sign for others that the store is in use
         self._shards = shards_of(recipe.num_pictures, recipe.shard)
         self._whole: set[int] = set()  # the shards that this process has written or verified
         self._damaged: set[int] = set()  # those that it has said are damaged
@@ -85,9 +82,17 @@ class Store:
             warnings.simplefilter("ignore")  # it is said by whoever asks
             return [self._path(number) for number in there if not self._verified(number)]
 
+    def owner(self) -> Path | None:
+        """The run folder that the store was filled for; None if it is to be kept."""
+        try:
+            return Path(read_sealed(self.folder / "owner.json")["run"])
+        except (HappycatError, KeyError, TypeError):
+            return None
+
     def delete(self) -> None:
         """Delete the store: a token can be turned back into a picture."""
         self._whole.clear()
+        self._held.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def fill(self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE) -> None:
@@ -149,18 +154,9 @@ class Store:
         return self.folder / f"{number:05}.safetensors"
 
     def _write(self, number: int, tensors: Tensors) -> None:
-        kept = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
         with replacing(self._path(number)) as temporary:
-            try:
-                save_file(kept, temporary, {"sha256": fingerprint([], kept)})
-            except SafetensorError as error:  # what the library makes of an operating system's refusal
-                raise NoSpaceError(f"cannot write {self._path(number)}: {error}; free some space") from error
+            save_tensors(temporary, tensors)
         self._whole.add(number)
-
-    def _read(self, number: int) -> tuple[Tensors, str]:
-        """A shard's tensors, mapped into memory, and the checksum that they should have."""
-        with safe_open(self._path(number), "pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()["sha256"]  # noqa: SIM118
 
     def _verified(self, number: int) -> bool:
         """Whether a shard is there and its checksum holds; one whose checksum does not is as good as not there."""
@@ -169,9 +165,8 @@ class Store:
         if not self._path(number).exists():
             return False
         try:
-            tensors, expected = self._read(number)
-            whole = fingerprint([], tensors) == expected and self._fits(number, tensors)
-        except (SafetensorError, OSError, KeyError, TypeError):
+            whole = self._fits(number, load_tensors(self._path(number))[0])
+        except DamagedError:
             whole = False
         if whole:
             self._whole.add(number)
@@ -187,14 +182,20 @@ class Store:
 
     def _prepare(self) -> None:
         """Make the folder; refuse one of another recipe, and a disk that is too small."""
-        with storage_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        path, recipe = self.folder / "recipe.json", json.loads(json.dumps(asdict(self.recipe)))
+        make_folder(self.folder.parent, PRIVATE)
+        make_folder(self.folder, PRIVATE)
+        path, recipe = self.folder / "recipe.json", as_json(asdict(self.recipe))
         with locked(self.folder / ".lock", str(self.folder), wait=True):
-            if not path.exists():
-                write_json(path, recipe)
-            elif read_json(path) != recipe:
+            self._held.enter_context(locked(self.folder / f".{secrets.token_hex(8)}.lock", str(self.folder), wait=True))
+            found = read_recipe(path)
+            if found is None:  # new, or damaged: the folder's name is the recipe's
+                write_sealed(path, recipe)
+            elif found != self.recipe:
                 raise StorageError(f"{self.folder} holds {self.recipe.kind} of something else; delete it")
+            if self._owner is not None:
+                write_sealed(self.folder / "owner.json", {"run": str(self._owner)})
+            else:
+                delete(self.folder / "owner.json")
         left = (self.recipe.num_pictures - self.recorded()) * sum(self.recipe.sizes.values())
         free = shutil.disk_usage(self.folder).free
         if left > free:
@@ -222,12 +223,11 @@ class TokenStore(Store):
     @classmethod
     def finished(cls, root: Path, recipe: Recipe) -> TokenStore | None:
         """A store in the folder with the tokens of all the recipe's pictures and views, and maybe of further views."""
-        wanted = json.loads(json.dumps(asdict(recipe)))
         for path in sorted(Path(root).glob("*/recipe.json")):
-            found = read_json(path)
-            names = found.get("view_names", [])
-            if {**found, "view_names": wanted["view_names"]} == wanted and {*recipe.view_names} <= {*names}:
-                store = cls(root, replace(recipe, view_names=tuple(names)))
+            found = read_recipe(path)
+            names = found.view_names if found else ()
+            if found == replace(recipe, view_names=names) and {*recipe.view_names} <= {*names}:
+                store = cls(root, found)
                 if store.recorded() == recipe.num_pictures:
                     return store
         return None
@@ -265,7 +265,7 @@ class TokenStore(Store):
         super().delete()
 
     def _open(self) -> None:
-        self._opened = [self._read(number)[0] for number in range(len(self._shards))]
+        self._opened = [map_tensors(self._path(number))[0] for number in range(len(self._shards))]
 
 
 def token_tensors(said: Tokens) -> Tensors:
@@ -284,5 +284,5 @@ class FeatureStore(Store):
         for number, shard in enumerate(self._shards):
             if not self._verified(number):
                 raise StorageError(f"{self._path(number)} is damaged; the same command computes it again")
-            features[shard.start : shard.stop] = self._read(number)[0]["features"]
+            features[shard.start : shard.stop] = map_tensors(self._path(number))[0]["features"]
         return features

@@ -47,7 +47,8 @@ class Trunk(Frozen):
     ):
         super().__init__(model, name, mean, std, cast("tuple[int, int]", model.patch_embed.img_size)[0], precision)
         self.dim = model.embed_dim
-        self.num_tokens = model.patch_embed.num_patches + model.num_prefix_tokens
+        self.num_prefix_tokens = model.num_prefix_tokens  # the class token and registers; patches follow
+        self.num_tokens = model.patch_embed.num_patches + self.num_prefix_tokens
         self.epsilon = cast(nn.LayerNorm, model.blocks[-1].norm1).eps
         model.blocks, model.norm, model.head = model.blocks[:-1], nn.Identity(), nn.Identity()
         self.freeze()

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
-from happycat.base.errors import HappycatError
+from happycat.base.errors import DEAD_WORKER, HappycatError
 from happycat.images.pictures import CROP_SHARE, Pictures
 
 DEFAULT_WORKERS = min(8, max(1, (os.cpu_count() or 1) // 2))
@@ -92,10 +92,16 @@ def view_loader(
         # Its own generator: the loader draws a seed for its workers, who need none, from the global one otherwise.
         generator=torch.Generator().manual_seed(0),
     )
-    for views in loader:
-        if isinstance(views, HappycatError):
-            raise views
-        yield views
+    try:
+        for views in loader:
+            if isinstance(views, HappycatError):
+                raise views
+            yield views
+    except RuntimeError as error:
+        if DEAD_WORKER not in str(error):
+            raise
+        reason = str(error).splitlines()[0].rstrip(". ")
+        raise HappycatError(f"a process that reads images was killed ({reason}); use fewer workers?") from error
 
 
 def _collate(items: list[Tensor | HappycatError]) -> Tensor | HappycatError:

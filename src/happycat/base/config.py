@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import TypeVar
 
 from happycat.base.errors import InputError
@@ -26,6 +27,19 @@ def choice(default: Word, choices: tuple[str, ...], text: str) -> Word:
     return field(default=default, metadata={"help": f"{text}: {' or '.join(choices)}", "choices": choices})
 
 
+KINDS = {"int": (Integral, "a whole number"), "float": (Real, "a number"), "bool": (bool, "true or false")}
+
+
+def check_kind(name: str, value: object, annotation: object) -> None:
+    """Refuse a value that is no number, or not true or false, where the field's annotation says so."""
+    kind = str(getattr(annotation, "__name__", annotation)).partition(" |")[0]
+    if kind not in KINDS:
+        return
+    wanted, words = KINDS[kind]
+    if not isinstance(value, wanted) or (kind != "bool" and isinstance(value, bool)):
+        raise InputError(f"{name} must be {words}, got {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checked:
     """A dataclass whose fields are checked when it is made."""
@@ -35,6 +49,7 @@ class Checked:
             value, metadata = getattr(self, f.name), f.metadata
             if value is None:
                 continue
+            check_kind(f.name, value, f.type)
             if metadata.get("choices") and value not in metadata["choices"]:
                 raise InputError(f"{f.name} must be {' or '.join(metadata['choices'])}, got {value!r}")
             if metadata.get("low") is not None and not value >= metadata["low"]:

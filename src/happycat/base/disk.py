@@ -9,14 +9,20 @@ import hashlib
 import json
 import os
 import platform
+import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from happycat.base.errors import InputError, InUseError, NoSpaceError, StorageError
+from happycat.base.errors import HappycatError, InputError, InUseError, NoSpaceError, StorageError
+from happycat.base.strict_json import LARGEST, json_bytes, parse_json
+
+PARTIAL = ".partial"  # how the name of a file ends that is not whole yet
 
 
 @contextmanager
@@ -40,19 +46,62 @@ def file_sha256(path: Path) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it takes the place of `path` when the block ends well."""
+def replacing(path: Path, like: Path | None = None) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; it takes the place of `path` when the block ends well.
+
+    Who may read it is as it was from the first byte on, or as it is with the file `like`.
+    """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = path.with_name(f".{path.name}{PARTIAL}")
+    make_folder(path.parent)
     with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            before = _owner_and_mode(like or path)
+            if before is not None:
+                temporary.unlink(missing_ok=True)  # of a process that was killed
+                os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             yield temporary
+            if before is not None:
+                _give(temporary, before)
             sync(temporary)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
         sync(path.parent)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder that is still there after a power failure, and those above it; one that is there stays as it is."""
+    path = Path(path)
+    with storage_errors(path):
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(mode if folder == path else 0o777, exist_ok=True)
+            sync(folder.parent)
+
+
+def _owner_and_mode(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _give(path: Path, before: os.stat_result) -> None:
+    """Let those read and write a file who could before."""
+    if os.name != "nt" and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(OSError):  # only root may
+            os.chown(path, before.st_uid, before.st_gid)
+    os.chmod(path, stat.S_IMODE(before.st_mode))
+
+
+def delete(path: Path) -> None:
+    """Delete a file or a folder with all that is in it."""
+    with storage_errors(path):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -79,6 +128,12 @@ def locked(path: Path, what: str, wait: bool) -> Iterator[None]:
             lock.acquire(blocking=wait)
         except Timeout:
             raise InUseError(f"{what} is in use by {_holder(path)}; try again when that is done") from None
+        except PermissionError as error:
+            if os.path.exists(path):
+                raise InUseError(
+                    f"{what} is locked by {_holder(path)}; if that has ended, have its user delete {path}"
+                ) from error
+            raise StorageError(f"{what} cannot be changed: nothing can be written to {path.parent}") from error
     try:
         by_name = not isinstance(lock, SoftFileLock)  # such a lock, for want of a better one, is its file
         if by_name:
@@ -91,6 +146,15 @@ def locked(path: Path, what: str, wait: bool) -> Iterator[None]:
             with suppress(OSError):  # Windows does not delete what is open; filelock does it there
                 Path(path).unlink()
         lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds the lock file `path`; one that a killed process left is removed."""
+    try:
+        with locked(path, str(path), wait=False):
+            return False
+    except HappycatError:  # it is in use, or another user's
+        return True
 
 
 def _myself() -> dict[str, str | int]:
@@ -107,26 +171,48 @@ def _myself() -> dict[str, str | int]:
 def _holder(path: Path) -> str:
     """Who holds a lock, in words."""
     try:
-        content = json.loads(Path(path).read_text("utf-8"))
+        content = parse_json(Path(path).read_bytes(), str(path))
         words = {key: "".join(c if c.isprintable() else "?" for c in str(content[key])) for key in _myself()}
-    except (OSError, ValueError, KeyError, TypeError):  # it has just begun or ended, or the system does not show it
+    except (OSError, HappycatError, KeyError, TypeError):  # it has just begun or ended, or the system does not show it
         return "another process"
     return "process {process} of {user} on {host} ({command}) since {since}".format_map(words)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode("utf-8"))
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file that is there; of one that is too large to be JSON, the beginning."""
+    content = bytearray()
+    try:
+        with open(path, "rb") as file:
+            while len(content) <= LARGEST and (block := file.read(1 << 16)):
+                content += block
+        return bytes(content)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror or error})") from error
 
 
 def write_json(path: Path, data: object) -> None:
-    write_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    write_bytes(path, json_bytes(data, indent=1) + b"\n")
 
 
-def read_json(path: Path) -> dict:
-    try:
-        return json.loads(Path(path).read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read as JSON ({error})") from error
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    return json_object(read_bytes(path), str(path))
+
+
+def json_object(text: bytes, what: str) -> dict[str, Any]:
+    """The JSON object that a text holds."""
+    found = parse_json(text, what)
+    if not isinstance(found, dict):
+        raise InputError(f"{what} cannot be used: it holds {type(found).__name__} where a JSON object is needed")
+    return found

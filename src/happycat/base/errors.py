@@ -1,5 +1,7 @@
 """Exceptions: `HappycatError` and its kinds, for what a person can cause and put right."""
 
+DEAD_WORKER = "DataLoader worker (pid"  # how torch says that a process that reads images was killed
+
 
 class HappycatError(Exception):
     """Something a person can put right; the message says what, what was found, and what to do.
@@ -22,6 +24,10 @@ class HubError(WeightsError):
 
 class StorageError(HappycatError):
     """A file cannot be written, or what is on disk is not what it should be."""
+
+
+class DamagedError(StorageError):
+    """What is in a file is not what was written to it: a checksum does not hold."""
 
 
 class NoSpaceError(StorageError):

@@ -157,6 +157,24 @@ def probability_gap(probabilities: np.ndarray, num_old: int) -> float:
     return float(100 * (marginal[:num_old].sum() - marginal[num_old:].sum()))
 
 
+def balanced_probability_gap(
+    targets: np.ndarray, probabilities: np.ndarray, num_old: int, num_known: int | None = None
+) -> float | None:
+    """Δp with the images of old and of new classes weighing alike: 0 if both get their own share, without bias.
+
+    The mean of Δp over the images of old classes and Δp over those of new ones; None without images of both. Over all
+    test images Δp depends on how many of them are new: where these are a sixth, it is 66.7 without any bias.
+
+    >>> balanced_probability_gap(np.array([0, 0, 1]), np.array([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]]), num_old=1)
+    0.0
+    """
+    old = np.asarray(targets) < num_old
+    if old.all() or not old.any():
+        return None
+    probabilities, num_known = np.asarray(probabilities), num_old if num_known is None else num_known
+    return (probability_gap(probabilities[old], num_known) + probability_gap(probabilities[~old], num_known)) / 2
+
+
 def new_as_old(
     targets: np.ndarray, predictions: np.ndarray, num_old: int, num_known: int | None = None
 ) -> float | None:
@@ -231,11 +249,11 @@ def score_stage(
     """All of a stage's numbers, ready for JSON.
 
     `targets` (N,), `probabilities` (N, heads), `predictions` (N,). At stage 0 pass num_old = num_known =
-    num_base: there is no new class, and `new`, `strict_new`, `delta_p` and `delta_r` are None. From stage 2
-    on pass as `identities` the list that the previous stage's scores hold under that key. `base` is ACC_init;
-    it, `per_class`, `var_0`, `acc_h` and `ece` use the Hungarian matching of `all`. `ece` is that of the old classes'
-    images. `roc` is the ROC area with which `familiarity` (N,) tells the images from those of classes that come in
-    later stages, whose is `unseen_familiarity` (M,); None if nothing is left to come.
+    num_base: there is no new class, and `new`, `strict_new`, `delta_p`, `delta_p_balanced` and `delta_r` are None.
+    From stage 2 on pass as `identities` the list that the previous stage's scores hold under that key. `base` is
+    ACC_init; it, `per_class`, `var_0`, `acc_h` and `ece` use the Hungarian matching of `all`. `ece` is that of the
+    old classes' images. `roc` is the ROC area with which `familiarity` (N,) tells the images from those of classes
+    that come in later stages, whose is `unseen_familiarity` (M,); None if nothing is left to come.
     """
     targets, predictions = _ids(targets, predictions)
     if np.shape(probabilities)[0] != len(targets):
@@ -259,6 +277,7 @@ def score_stage(
         "nmi": nmi(targets, predictions),
         "ari": ari(targets, predictions),
         "delta_p": probability_gap(probabilities, num_known) if has_new else None,
+        "delta_p_balanced": balanced_probability_gap(targets, probabilities, num_old, num_known),
         "delta_r": new_as_old(targets, predictions, num_old, num_known) if has_new else None,
         "var_0": base_variance(per_class, num_base),
         "acc_h": hardest_accuracy(per_class, num_base),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor, fill_tokens
+from happycat.backbone.housekeeping import delete_stale
+from happycat.backbone.patches import feature_tail
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
@@ -25,6 +27,7 @@ from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Split, labelled_pictures, test_pictures, unlabelled_pictures
 from happycat.images.pictures import Images, Subset
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled, VectorViews, view_names
+from happycat.methods.method import Method, MethodConfig
 
 
 def stage_name(stage: int) -> str:
@@ -51,8 +54,9 @@ class StageData:
 
     A method that tunes the tail is served tokens: of `config.views` random views a picture and the centre view, as
     far as the budget allows, stored for the stage; or of new crops each epoch. One that needs features only is given
-    those of `random_views` random views and the centre view. What a stage stores is deleted when it ends: a token can
-    be turned back into a picture, and the promise is that no old image is kept.
+    those of `random_views` random views and the centre view, with `patches` of a ViT's patch tokens, too. What a stage
+    stores is deleted when it ends: a token can be turned back into a picture, and the promise is that no old image is
+    kept.
     """
 
     def __init__(
@@ -62,21 +66,26 @@ class StageData:
         split: Split,
         backbone: Backbone | FeatureBackbone,
         scratch: bool,
-        random_views: int | None,
+        method: type[Method],
+        method_config: MethodConfig,
         config: LoopConfig,
         folder: Path,
         progress: Progress,
         ranks: Ranks = ALONE,
     ):
-        """`random_views` is None for a method that tunes the tail; `scratch`: the backbone has no weights yet."""
+        """`scratch`: the backbone has no weights yet."""
         self.images, self.split, self.config, self.progress = images, split, config, progress
         self.ranks = ranks
         self.trunk: Trunk | PooledBackbone = backbone.trunk
         self.tail: Tail | Vectors = backbone.tail
-        self.scratch, self.random_views = scratch, random_views
+        self.scratch = scratch
+        self.random_views = method_config.random_views if method.features_only else None
+        # Of a tail that is trained or tuned, features are the class token's alone: patches do not go through it.
+        self.patches = method_config.with_patches and not (scratch or config.tune_tail)
         self.device = self.trunk.device
         self.workers = DEFAULT_WORKERS if config.workers is None else config.workers
         self.root = config.tokens or folder / "tokens"
+        self.owner = None if config.keep_tokens else folder.resolve()
         self.plan = ViewPlan(
             image_size=self.trunk.image_size,
             crop_share=images.crop_share,
@@ -94,7 +103,10 @@ class StageData:
         """Fix the backbone as it is now for all stages to come."""
         self.fingerprint = self.trunk.fingerprint()
         tuned = self.config.tune_tail
-        self.extractor = FeatureExtractor(self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks)
+        self.extractor = FeatureExtractor(
+            self.trunk, self.tail, self.plan, self.workers, tuned, self.ranks, self.patches
+        )
+        self.extractor.owner = self.owner
         self._tests.clear()  # what was served while the backbone still changed
         self._embedded.clear()
 
@@ -104,6 +116,11 @@ class StageData:
         if not isinstance(self.trunk, Trunk):
             raise InputError(f"{self.trunk.name} has no class token that could be tuned; it only gives features")
         return self.trunk
+
+    @property
+    def feature_dim(self) -> int:
+        """The length of a feature vector."""
+        return feature_tail(self.trunk, self.tail, self.patches).dim
 
     @property
     def num_stages(self) -> int:
@@ -160,7 +177,7 @@ class StageData:
         if (stage, random_views) not in self._embedded:
             served = self._served[1] if self._served is not None and self._served[0] == stage else None
             if isinstance(served, FreshViews) or (served is not None and served.num_views >= random_views):
-                made = VectorViews(served.every(self.tail, random_views), self.ranks)
+                made = VectorViews(served.every(self.extractor.tail, random_views), self.ranks)
             else:
                 made = self._extracted(self.pictures(stage), stage_name(stage), random_views)
             self._embedded[stage, random_views] = made
@@ -197,7 +214,7 @@ class StageData:
             return Recipe.of(self.vit, self.fingerprint, pictures, self.plan, views)
 
         views = views and affordable_views(recipe, views, self.config.cache_gb * 1e9)
-        return TokenStore(self.root, recipe(views))
+        return TokenStore(self.root, recipe(views), self.owner)
 
     def feature_store(self, pictures: Subset, random_views: int) -> FeatureStore:
         """The store of these pictures' features, of so many random views and the centre view."""
@@ -219,7 +236,7 @@ class StageData:
         if not self.fingerprint and stage == 0:
             return ", fresh views"
         if self.random_views is not None and not self._needs_tokens(stage):
-            size = len(pictures) * (self.random_views + 1) * self.tail.dim * 4
+            size = len(pictures) * (self.random_views + 1) * self.feature_dim * 4
             return f" × {self.random_views + 1} views, {size / 1e6:.1f} MB of features"
         if self.config.fresh_views:
             return ", fresh views"
@@ -256,6 +273,14 @@ class StageData:
             self.feature_store(pictures, views).delete()
         if self._needs_tokens(stage) and not self.config.fresh_views:
             self.store(pictures, self.config.views).delete()
+
+    def tidy(self, wanted: Callable[[Path], bool]) -> None:
+        """Delete what runs that do not want it any more have left where this one stores its tokens."""
+        if not self.ranks.first:
+            return
+        deleted = delete_stale(self.root, wanted)
+        for kind in sorted({store.recipe.kind for store in deleted}):
+            self.progress.message(f"{kind} that belonged to nobody any more were deleted from {self.root}")
 
     def forget_tests(self) -> None:
         """Delete what is stored of the test images."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.images.pictures import Images
 from happycat.report.charts import Number, number_panel
@@ -40,7 +39,7 @@ def draw_counts(record: Record, num_stages: int) -> list[Path]:
 
 def discovered_classes(record: Record, images: Images) -> list[Row]:
     """Each discovered class with its surest images, and the true class that most of its images belong to."""
-    split = Split.read(record.folder / "split.json")
+    split = record.split()
     place = {key: i for i, key in enumerate(images.train.keys)}
     classes = []
     for t, stage in enumerate(split.stages[: len(record.stage_scores()) - 1], 1):

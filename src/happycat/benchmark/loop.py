@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from happycat.backbone.tail import Tail
+from happycat.base.errors import DamagedError
 from happycat.base.metrics import clustering_accuracy, score_stage
 from happycat.base.progress import Advance, Progress
 from happycat.base.seeding import seeded
@@ -19,7 +19,7 @@ from happycat.base.threads import at_most
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData, stage_name
 from happycat.benchmark.loggers import Logs, open_logs
-from happycat.benchmark.record import Record, prediction_rows
+from happycat.benchmark.record import Record, is_unfinished, prediction_rows
 from happycat.images.pictures import Images
 from happycat.learning.batches import FreshViews, Labelled, Unlabelled
 from happycat.learning.training import Epoch, Training
@@ -81,6 +81,7 @@ class Loop:
         self._restore(done)
         for line in self.data.plan_lines():
             self.progress.message(line)
+        self.data.tidy(is_unfinished)
         for stage in stages[:done]:
             self.data.forget(stage)  # a kill may have come between
         last = len(self.split.stages) if self.config.until is None else self.config.until
@@ -90,6 +91,7 @@ class Loop:
                 self._run_stage(stage)
         if len(self.record.stage_scores()) == len(stages):
             self.data.forget_tests()
+            self.data.tidy(is_unfinished)
         return self.record.stage_scores()
 
     def _run_stage(self, stage: int) -> None:
@@ -192,12 +194,12 @@ class Loop:
     def _test(self, stage: int) -> Tested:
         """The test images of all classes seen."""
         sets = self.data.test_sets(stage)
-        probabilities, familiarity = zip(*(self.method.evaluate(test.served) for test in sets), strict=True)
+        probabilities, familiarity = self.method.evaluate_together([test.served for test in sets])
         return Tested(
             [key for test in sets for key in test.pictures.keys],
             np.concatenate([test.ids for test in sets]),
-            torch.cat(probabilities).cpu().numpy(),
-            torch.cat(familiarity).cpu().numpy(),
+            probabilities.cpu().numpy(),
+            familiarity.cpu().numpy(),
         )
 
     def _unseen_familiarity(self, stage: int) -> np.ndarray:
@@ -262,13 +264,20 @@ class Loop:
         """Make everything what it was after the last finished stage, or after another run's Stage-0."""
         if done:
             self.load(self.record, done - 1)
-            if self.record.has_state(done - 1, "counter"):
+            if self.record.stage(done - 1).has_state("counter"):
                 self.counter.load_state_dict(self.record.load_state(done - 1, "counter"))
         elif self.start:
             self.load(self.start, 0)
 
     def load(self, record: Record, stage: int) -> None:
         """Make the method and its backbone what they were after a stage of that run."""
+        try:
+            self._load(record, stage)
+        except RuntimeError as error:  # what torch makes of tensors of other names or shapes
+            reason = str(error).splitlines()[0]
+            raise DamagedError(f"{record.folder} does not fit the method and its backbone ({reason})") from error
+
+    def _load(self, record: Record, stage: int) -> None:
         data = self.data
         self.method.load_state_dict(record.load_state(stage))
         if data.scratch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ import numpy as np
 from happycat.base.errors import InputError
 from happycat.base.metrics import score_run
 from happycat.base.version import __version__
-from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.report.charts import Number, Run
 from happycat.report.html import Page
@@ -44,16 +42,14 @@ def _run(record: Record) -> Run:
     if not scores:
         raise InputError(f"{record.folder} has not finished a stage yet")
     last = len(scores) - 1
-    split = Split.read(record.folder / "split.json")
-    old, new = _confidence(record, last, split.num_seen(max(0, last - 1)))
+    old, new = _confidence(record, last, record.split().num_seen(max(0, last - 1)))
     name = f"{numbers['method']} on {numbers['dataset']}, seed {numbers['seed']}"
     return Run(name=name, scores=tuple(scores), confidence_old=old, confidence_new=new)
 
 
 def _confidence(record: Record, stage: int, num_old: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The shares of ten bins of the probability that old and new classes' test images get."""
-    with open(record.stage_folder(stage) / "predictions.csv", newline="", encoding="utf-8") as file:
-        rows = [(int(row["class"]) < num_old, float(row["probability"])) for row in csv.DictReader(file)]
+    rows = [(row["class"] < num_old, row["probability"]) for row in record.stage(stage).rows("predictions")]
     return _shares([p for old, p in rows if old]), _shares([p for old, p in rows if not old])
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from happycat.base.config import Checked, described, setting
 from happycat.base.disk import read_json, write_json
 from happycat.base.errors import InputError
+from happycat.base.sealed import read_sealed
+from happycat.benchmark.split_checks import check_structure
 from happycat.images.pictures import Images, Pictures, Subset
 
 FORMAT = 1
@@ -19,7 +22,8 @@ FORMAT = 1
 class Protocol(Checked):
     """How a data set is cut into Stage-0 and T continual stages (the paper's table of splits).
 
-    `labelled_share` of each base class is labelled; the rest is the pool that serves it again later, unlabelled.
+    `labelled_share` of each base class is labelled, rounded down; the rest is the pool that serves it again later,
+    unlabelled.
     At its own stage a new class brings `new_per_class` images, at every later one `old_per_class`.
     None derives both from the class: `labelled_share` of its images, and a sixteenth of those.
     `overlap=True` draws the images of an earlier class from all that it has, as the authors' program does;
@@ -32,7 +36,10 @@ class Protocol(Checked):
     new_per_class: int | None = setting(None, "images of each new class at its stage", 1)
     old_per_class: int | None = setting(None, "images of each earlier class at every stage", 1)
     overlap: bool = setting(True, "an image may be served again at a later stage, as in the authors' program")
-    split_seed: int = setting(0, "random seed of the split, and of the class order if it is shuffled", 0)
+    split_seed: int = setting(0, "random seed of the split: which images are labelled, and which are served when", 0)
+    order_seed: int | None = setting(
+        None, "random seed that shuffles the class order [the published order; without one, the split's seed]", 0
+    )
 
 
 @dataclass(frozen=True)
@@ -57,24 +64,38 @@ class Split:
     def num_new(self, stage: int) -> int:
         return len(self.stages[stage - 1]["new"])
 
+    def content(self) -> dict[str, Any]:
+        """What a split file holds."""
+        return {"format": FORMAT, **asdict(self)}
+
     def write(self, path: Path) -> None:
-        write_json(path, {"format": FORMAT, **asdict(self)})
+        """Write it as a file to publish."""
+        write_json(path, self.content())
 
     @classmethod
     def read(cls, path: Path) -> Split:
+        """The split of a file; one of a run folder has a checksum, which is verified."""
         data = read_json(path)
+        return cls.of(read_sealed(path) if "sha256" in data else data, str(path))
+
+    @classmethod
+    def of(cls, data: dict[str, Any], what: str) -> Split:
+        """The split that a file held; `what` names the file if it is none."""
+        if data.get("format", FORMAT) != FORMAT:
+            raise InputError(f"{what} is a split of another format; this version reads format {FORMAT}")
         try:
-            if data.pop("format") != FORMAT:
-                raise InputError(f"{path} is a split of another format; this version reads format {FORMAT}")
-            protocol = Protocol(**data.pop("protocol"))
-            return cls(
-                protocol=protocol,
-                classes=tuple(data.pop("classes")),
-                stages=tuple(data.pop("stages")),
-                **data,
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is not a split file ({error})") from error
+            check_structure(data)
+            protocol = Protocol(**data["protocol"])
+        except (InputError, TypeError) as error:
+            raise InputError(f"{what} is not a split file ({error})") from error
+        return cls(
+            dataset=data["dataset"],
+            protocol=protocol,
+            classes=tuple(data["classes"]),
+            labelled=data["labelled"],
+            stages=tuple(data["stages"]),
+            test=data["test"],
+        )
 
 
 def read_order(path: Path) -> tuple[str, ...]:
@@ -95,11 +116,11 @@ def default_protocol(images: Images, **changes: float | None) -> Protocol:
     return Protocol(**values)
 
 
-def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str | None = None) -> Split:
+def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | None = None) -> Split:
     """Cut a data set by the protocol.
 
-    `order` names all classes in the order they are met; "seed" shuffles them by the protocol's seed;
-    None takes the published order where the data set has one and shuffles otherwise.
+    `order` names all classes in the order they are met. Without it they are shuffled by `order_seed`; without that,
+    the published order is taken where the data set has one, and otherwise they are shuffled by the split's seed.
     """
     names = _class_order(images, protocol, order)
     if len(set(images.classes)) != len(images.classes):
@@ -125,12 +146,14 @@ def make_split(images: Images, protocol: Protocol, order: tuple[str, ...] | str 
     return Split(images.name, protocol, tuple(names), labelled, tuple(stages), test)
 
 
-def _class_order(images: Images, protocol: Protocol, order: tuple[str, ...] | str | None) -> list[str]:
-    if order is None and images.order is not None:
-        return [images.classes[c] for c in images.order]
-    if order is None or order == "seed":
-        shuffled = np.random.default_rng(protocol.split_seed).permutation(len(images.classes))
-        return [images.classes[c] for c in shuffled]
+def _class_order(images: Images, protocol: Protocol, order: tuple[str, ...] | None) -> list[str]:
+    if order is not None and protocol.order_seed is not None:
+        raise InputError("a class order is given, and a seed to shuffle it by; give one of the two")
+    if order is None:
+        if protocol.order_seed is None and images.order is not None:
+            return [images.classes[c] for c in images.order]
+        seed = protocol.split_seed if protocol.order_seed is None else protocol.order_seed
+        return [images.classes[c] for c in np.random.default_rng(seed).permutation(len(images.classes))]
     if unknown := [name for name in order if name not in images.classes]:
         raise InputError(f"the class order names {unknown[0]!r}, which {images.name} does not have")
     if len(set(order)) != len(order):
@@ -156,7 +179,7 @@ class _Drawer:
             raise InputError(f"{images.name}: class {name!r} has {len(keys)} training images, at least 2 are needed")
         self.protocol = protocol
         self.random = np.random.default_rng([protocol.split_seed, c])
-        share = max(1, min(len(keys) - 1, round(protocol.labelled_share * len(keys))))
+        share = max(1, min(len(keys) - 1, int(protocol.labelled_share * len(keys) + 1e-9)))
         self.num_labelled = share
         self.num_new = min(len(keys), protocol.new_per_class or share)
         self.num_old = protocol.old_per_class or max(1, self.num_new // 16)

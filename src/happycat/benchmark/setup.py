@@ -6,6 +6,8 @@ import copy
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -47,7 +49,7 @@ class Request:
     root: Path | None = None
     dataset_options: dict = field(default_factory=dict)
     protocol_values: dict = field(default_factory=dict)
-    class_order: str | None = None
+    class_order: Path | None = None  # a file of class names, one a line
     split: Path | None = None
     backbone: BackboneConfig = field(default_factory=BackboneConfig)  # without a name: the data set's usual one
     out: Path
@@ -81,19 +83,20 @@ def prepare(request: Request, progress: Progress, ranks: Ranks = ALONE) -> Loop:
         progress.message(f"{skipped_in_words(data)}; see {record.folder / 'skipped.csv'}")
     if start and not method_class.rehearses and not record.stage_scores():
         record.adopt(start, request.method, asdict(config))
-    tail = Vectors(parts.tail.dim) if method_class.features_only else copy.deepcopy(parts.tail)
-    method = method_class(tail, config).to(parts.trunk.device)
     served = StageData(
         images=data,
         split=split,
         backbone=parts,
         scratch=backbone.from_scratch,
-        random_views=method.random_views if method.features_only else None,
+        method=method_class,
+        method_config=config,
         config=loop,
         folder=record.folder,
         progress=progress,
         ranks=ranks,
     )
+    tail = Vectors(served.feature_dim) if method_class.features_only else copy.deepcopy(parts.tail)
+    method = method_class(tail, config).to(parts.trunk.device)
     numbers = [split.num_new(t) for t in range(1, served.num_stages)]
     return Loop(
         data=served,
@@ -118,12 +121,14 @@ def check_start(
 ) -> MethodConfig:
     """The config with Stage-0's values of the run that it starts from, if that run can be its start."""
     numbers, folder = start.metadata()["numbers"], start.folder
+    if numbers["method"] not in METHODS:
+        raise InputError(f"{folder} is a run of {numbers['method']!r}, which this version does not have")
     other, _ = METHODS[numbers["method"]]
     if other.family != method_class.family or other.rehearses:
         raise InputError(f"{folder} is a run of {numbers['method']}, whose Stage-0 is of another kind")
     if not start.stage_scores():
         raise InputError(f"{folder} has not finished Stage-0 yet")
-    theirs = Split.read(folder / "split.json")
+    theirs = start.split()
     if (theirs.labelled, theirs.classes[: theirs.protocol.base_classes]) != (
         split.labelled,
         split.classes[: split.protocol.base_classes],
@@ -134,9 +139,19 @@ def check_start(
     if base := [name for name in given if name.startswith("base_")]:
         raise InputError(f"{base[0]} has no meaning here: Stage-0 is that of {folder}")
     for name in ("projector_hidden", "projector_out", "projector_prototypes"):
-        if other.family == "contrastive" and numbers["config"][name] != getattr(config, name):
-            raise InputError(f"{folder} was made with {name} = {numbers['config'][name]}; give the same")
-    return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
+        if other.family == "contrastive" and numbers["config"].get(name) != getattr(config, name):
+            raise InputError(f"{folder} was made with {name} = {numbers['config'].get(name)}; give the same")
+    with own_values(folder):
+        return replace(config, **{k: v for k, v in numbers["config"].items() if k.startswith("base_")})
+
+
+@contextmanager
+def own_values(folder: Path) -> Iterator[None]:
+    """Refuse a run folder with values that a method does not have."""
+    try:
+        yield
+    except TypeError as error:
+        raise InputError(f"{folder} has values that this version does not know ({error})") from error
 
 
 def check_pretraining(start: Record, pretraining: ParametricConfig | None) -> ParametricConfig | None:
@@ -146,7 +161,8 @@ def check_pretraining(start: Record, pretraining: ParametricConfig | None) -> Pa
         raise InputError(
             f"{start.folder} has a backbone that was trained in another way; start from a run with the same"
         )
-    return None if theirs is None else ParametricConfig(**theirs)
+    with own_values(start.folder):
+        return None if theirs is None else ParametricConfig(**theirs)
 
 
 def configs(
@@ -199,9 +215,7 @@ def the_split(request: Request, data: Images) -> Split:
     if request.split is not None:
         return Split.read(request.split)
     protocol: Protocol = default_protocol(data, **request.protocol_values)
-    asked = request.class_order
-    order = asked if asked is None or asked == "seed" else read_order(Path(asked))
-    return make_split(data, protocol, order)
+    return make_split(data, protocol, None if request.class_order is None else read_order(request.class_order))
 
 
 def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:
@@ -235,7 +249,7 @@ def run_metadata(
             "backbone": trunk.name,
             "image_size": trunk.image_size,
             "trunk": trunk.fingerprint(),
-            "start": start.model(0)["sha256"] if start else None,
+            "start": start.stage(0).files() if start else None,
         },
         "flavour": request.flavour,
         "weights": str(request.backbone.weights) if request.backbone.weights else None,

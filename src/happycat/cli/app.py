@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from happycat.cli.display import print_line
 from happycat.cli.flags import DeviceOption, PrecisionOption
 from happycat.cli.interruption import keeping
 from happycat.cli.practitioner import ModelArgument, WeightsOption, WorkersOption, check_there, check_weights
+from happycat.cli.signals import Terminated, exit_code
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
@@ -40,10 +40,17 @@ def app(
         check_there(inbox, "a folder of images, or a CSV file that lists them")
     check_weights(weights)
     backbone = {"weights": weights, "precision": precision, "device": device, "workers": workers}
-    # Ctrl-C ends the server, which may pass it on or not.
-    with suppress(KeyboardInterrupt), app_lock(model):
-        _serve(model, inbox, port, browser, backbone)
+    code = 0
+    try:
+        with app_lock(model):
+            _serve(model, inbox, port, browser, backbone)
+    except Terminated as stop:
+        code = exit_code(stop)
+    except KeyboardInterrupt:  # Ctrl-C ends the server, which may pass it on or not: that is how it is closed
+        pass
     print(shown(f"happycat: the app of {model} is closed; every correction is in the file"), file=sys.stderr)
+    if code:
+        raise typer.Exit(code)
 
 
 def _serve(model: Path, inbox: Path | None, port: int, browser: bool, backbone: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The command `cache`: stored tokens and features, listed, checked and removed."""
+"""The command `cache`: stored tokens and features, and files that were never finished, listed, checked and removed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from happycat.base.disk import delete
 from happycat.base.errors import InputError
 from happycat.base.progress import duration
 from happycat.base.text import shown
@@ -29,19 +30,52 @@ def cache(
         float | None, typer.Option("--older-than", min=0, help="only what was not written to for so many days")
     ] = None,
 ) -> None:
-    """List the tokens and features that commands have stored; check or remove them."""
-    from happycat.backbone.store import stores_below
+    """List the tokens and features that commands have stored, and files never finished; check or remove them."""
+    from happycat.backbone.housekeeping import in_use, partial_files, stores_below
 
     for folder in folders or []:
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}")
-    stores = [store for folder in folders or [Path()] for store in stores_below(folder)]
-    stores = [store for store in stores if older is None or _age(store) > older * 86400]
-    if not stores:
+    places = folders or [Path()]
+    stores = [store for folder in places for store in stores_below(folder) if _is_older(_age(store), older)]
+    torn = [path for folder in places for path in partial_files(folder) if _is_older(_since(path), older)]
+    if not stores and not torn:
         out.print("no tokens or features are stored here")
         return
+    if stores:
+        out.print(_table(stores, check))
+    for path in torn:
+        print_line(f"never finished: {path} ({_size(path) / 1e6:,.1f} MB)")
+    total = sum(store.bytes_on_disk() for store in stores) + sum(map(_size, torn))
+    used = [store for store in stores if remove and in_use(store.folder)]
+    if remove:
+        for store in stores:
+            if store not in used:
+                store.delete()
+        for path in torn:
+            delete(path)
+    number = f"{len(stores)} {'store' if len(stores) == 1 else 'stores'}"
+    left = f"; {len(used)} in use are left" if used else ""
+    print_line(f"{number}, {total / 1e9:.2f} GB{' removed' if remove else ''}{left}")
+
+
+def _is_older(seconds: float, days: float | None) -> bool:
+    return days is None or seconds > days * 86400
+
+
+def _size(path: Path) -> int:
+    """How much of the disk a file or folder takes."""
+    return sum(p.stat().st_size for p in (path.rglob("*") if path.is_dir() else [path]) if p.is_file())
+
+
+def _since(path: Path) -> float:
+    """Seconds since a file was written to."""
+    return time.time() - path.stat().st_mtime
+
+
+def _table(stores: list[Store], check: bool) -> Table:
     table = Table(box=None, padding=(0, 2))
-    for title in ("what", "pictures", "views", "size", "written", *(["state"] if check else []), "folder"):
+    for title in ("what", "pictures", "views", "size", "written", *(["state"] if check else []), "for", "folder"):
         table.add_column(title, justify="right" if title in ("pictures", "views", "size") else "left")
     with Display() as display:
         advance = display.step("checking", len(stores)) if check else None
@@ -49,18 +83,12 @@ def cache(
             table.add_row(*_row(store, check))
             if advance:
                 advance(1)
-    out.print(table)
-    total = sum(store.bytes_on_disk() for store in stores)
-    if remove:
-        for store in stores:
-            store.delete()
-    number = f"{len(stores)} {'store' if len(stores) == 1 else 'stores'}"
-    print_line(f"{number}, {total / 1e9:.2f} GB{' removed' if remove else ''}")
+    return table
 
 
 def _age(store: Store) -> float:
     """Seconds since the store was written to."""
-    return time.time() - max(path.stat().st_mtime for path in [store.folder, *store.folder.iterdir()])
+    return min(map(_since, [store.folder, *store.folder.iterdir()]))
 
 
 def _row(store: Store, check: bool) -> list[str]:
@@ -75,5 +103,16 @@ def _row(store: Store, check: bool) -> list[str]:
         f"{store.bytes_on_disk() / 1e6:,.1f} MB",
         f"{duration(_age(store))} ago",
         *([state] if check else []),
+        _owner(store),
         shown(str(store.folder)),
     ]
+
+
+def _owner(store: Store) -> str:
+    """Who wants it: a run, nobody any more, or whoever comes."""
+    owner = store.owner()
+    if owner is None:
+        return "all"
+    from happycat.benchmark.record import is_unfinished
+
+    return shown(owner.name) if is_unfinished(owner) else "nobody"

@@ -1,7 +1,7 @@
 """The table of commands, a lazy group: a command's module is imported when it is run or asked for its own help.
 
 So `happycat --help` needs no torch. Results go to stdout, progress to stderr; a person's mistake is one line and exit
-code 2, Ctrl-C one line and exit code 130.
+code 2, Ctrl-C one line and exit code 130 (SIGTERM 143, SIGHUP 129).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from happycat.base.errors import HappycatError
+from happycat.base.errors import DEAD_WORKER, HappycatError
 from happycat.base.text import shown
 from happycat.base.version import __version__
 from happycat.cli.flags import with_method_flags
 from happycat.cli.help import SectionedCommand
+from happycat.cli.signals import catching_signals, exit_after
 
 WIDTH = 100  # columns of a help text at most
 
@@ -75,6 +76,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "export-labels": Entry(
             "images:export_labels", "Write the class of each image, as corrected, as CSV or JSON (COCO, FiftyOne)."
         ),
+        "doctor": Entry(
+            "doctor:doctor",
+            "Check the installation, or whether a model file, a run folder or stored features are whole.",
+        ),
         "export": Entry("practitioner:export", "Write a model as one ONNX file: images in, class and probability out."),
     },
     "Research": {
@@ -90,8 +95,14 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "research:stages",
             "Write the split of a data set to a file that can be published: the same images everywhere.",
         ),
+        "features": Entry(
+            "research:features",
+            "Write the features of a data set's images to a NumPy file, for `paper calm-check` or other programs.",
+        ),
         "list": Entry("research:list_", "Show the methods, data sets and tested backbones."),
-        "cache": Entry("cache:cache", "List the tokens and features that commands have stored; check or remove them."),
+        "cache": Entry(
+            "cache:cache", "List tokens and features that are stored, and files never finished; check or remove them."
+        ),
         "speed": Entry(
             "research:speed",
             "Measure throughput: a training step (reference, fresh, cached), extraction by precision, reading.",
@@ -102,6 +113,7 @@ TABLE: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, en
 SUBCOMMANDS = {  # a first word that has arguments and flags of its own
     ("paper", "calm-check"): "check:calm_check",
     ("paper", "questions"): "questions:questions",
+    ("paper", "splits"): "splits:splits",
 }
 
 
@@ -173,9 +185,8 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            print("happycat: interrupted", file=sys.stderr)
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as stop:
+            raise exit_after(stop) from None
 
 
 app = typer.Typer(
@@ -207,13 +218,20 @@ def common(
 def main() -> None:
     """Run a command; the entry point of `happycat`."""
     try:
-        app()
+        with catching_signals():
+            app()
     except HappycatError as error:
         print(f"happycat: {shown(str(error))}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:  # before the command itself has begun
-        print("happycat: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as stop:  # before the command itself has begun
+        sys.exit(exit_after(stop).exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except RuntimeError as error:  # torch raises it wherever the command is
+        if DEAD_WORKER not in str(error):
+            raise
+        reason = str(error).splitlines()[0].rstrip(". ")
+        advice = "the same command goes on with what is kept; fewer workers need less memory"
+        print(f"happycat: {shown(reason)}; {advice}", file=sys.stderr)
+        sys.exit(2)

@@ -22,7 +22,9 @@ from happycat.model import corrections
 from happycat.model import file as model_file
 from happycat.model.counts import ImageCounts
 from happycat.model.file import ModelFile
+from happycat.model.reading import open_model
 from happycat.model.registry import ClassEntry, ClassRegistry
+from happycat.model.stored import StoredPart, stored_parts
 
 Result = TypeVar("Result")
 ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
@@ -126,10 +128,13 @@ def redo(model: ModelArgument, wait: WaitOption = False) -> None:
 def show(
     model: ModelArgument,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    stored: Annotated[bool, typer.Option("--stored", help="list every array that is stored, and what it is")] = False,
 ) -> None:
     """Show a model's classes, its versions, and what it holds."""
-    file = model_file.read(model)
-    registry = ClassRegistry.of(file.metadata, file.arrays)
+    file, registry = open_model(model)
+    if stored:
+        _print_stored(stored_parts(model, file), as_json)
+        return
     counts = registry.counts
     classes = [_class_row(registry, entry) for entry in registry.entries if entry.rows]
     history = model_file.history(model)
@@ -155,6 +160,19 @@ def show(
     if said := len(registry.statements):
         out.print(f"{said} images are known by a checksum: a person said where they belong", soft_wrap=True)
     out.print(_holds(model, file, registry), soft_wrap=True)
+
+
+def _print_stored(parts: list[StoredPart], as_json: bool) -> None:
+    """Print every part of a model file."""
+    if as_json:
+        print(json.dumps([part._asdict() for part in parts], indent=1))
+        return
+    table = Table(box=None, padding=(0, 2))
+    for column in ("name", "type, shape", "bytes", "what it is"):
+        table.add_column(column, justify="right" if column == "bytes" else "left")
+    for part in parts:
+        table.add_row(part.name, part.kind, f"{part.size:,}", part.meaning)
+    out.print(table)
 
 
 def _correct(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import rich.progress
 from rich.console import Console
@@ -13,12 +13,21 @@ from rich.text import Text
 from happycat.base.progress import Advance, Progress
 from happycat.base.text import shown
 
+
+class Results(Console):
+    """The console of results: control characters in texts are written out, never sent to the terminal."""
+
+    def print(self, *objects: Any, **values: Any) -> None:
+        safe = ("\n".join(map(shown, one.split("\n"))) if isinstance(one, str) else one for one in objects)
+        super().print(*safe, **values)
+
+
 # Results. What a person named is shown as it is: brackets are no markup, colons no emoji.
-results = Console(highlight=False, markup=False, emoji=False)
+results = Results(highlight=False, markup=False, emoji=False)
 
 
 def print_line(text: str) -> None:
-    """Print a line to stdout; control characters in paths and names are written out, never sent to the terminal."""
+    """Print a line to stdout."""
     results.print(shown(text), soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_o
 
 import typer
 
-from happycat.base.errors import InputError, InUseError
+from happycat.base.errors import HubError, InputError, InUseError
 from happycat.cli.help import METHOD_VALUES, METHODS_TAKEN, default_text
 from happycat.methods import METHODS
 
@@ -42,17 +42,25 @@ DownloadOption = Annotated[
     bool, typer.Option("--download", help="download the data set if it is not there", rich_help_panel=DATA)
 ]
 OrderOption = Annotated[
-    str | None,
-    typer.Option(
-        help="class order: a file of class names, or `seed` to shuffle [as published]",
-        rich_help_panel=PROTOCOL,
-    ),
+    Path | None,
+    typer.Option(help="class order: a file of class names, one a line [as published]", rich_help_panel=PROTOCOL),
 ]
 FlavourOption = Annotated[
     str,
     typer.Option(help="hyperparameters of the authors' program or of the paper: authors or paper", rich_help_panel=RUN),
 ]
 WaitOption = Annotated[bool, typer.Option("--wait", help="wait while another command changes the model")]
+
+
+@contextmanager
+def advising_without_hub() -> Iterator[None]:
+    """Name the flags that need no hub in the message that it cannot be reached."""
+    try:
+        yield
+    except HubError as error:
+        from happycat.backbone.packaged import OFFLINE
+
+        raise HubError(f"{error} (--backbone {OFFLINE}; or --weights FILE)") from error
 
 
 @contextmanager

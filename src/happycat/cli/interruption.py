@@ -1,18 +1,16 @@
-"""Interrupted commands (Ctrl-C, a full disk): what is kept of their work, and how to resume."""
+"""Interrupted commands (Ctrl-C, SIGTERM, a full disk): what is kept of their work, and how to resume."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
-from happycat.base.disk import storage_errors
+from happycat.base.disk import make_folder, storage_errors
 from happycat.base.errors import InputError, NoSpaceError
 from happycat.cli.display import Display
+from happycat.cli.signals import exit_after
 
 EXTRACTION = "extracting features"  # the step of the estimator whose results are kept
 TAG = "CACHEDIR.TAG"  # https://bford.info/cachedir: backups leave such folders out, and we know it for ours
@@ -24,16 +22,15 @@ TAG_TEXT = (
 
 @contextmanager
 def interruptible(advice: str | Callable[[], str]) -> Iterator[None]:
-    """Turn Ctrl-C into one line with the advice and exit code 130; a full disk's message gets the advice as well."""
+    """Turn Ctrl-C and its like into one line with the advice; a full disk's message gets the advice as well."""
 
     def advised() -> str:
         return advice if isinstance(advice, str) else advice()
 
     try:
         yield
-    except KeyboardInterrupt:
-        print(f"happycat: interrupted; {advised()}", file=sys.stderr)
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as stop:
+        raise exit_after(stop, advised()) from None
     except NoSpaceError as error:
         raise NoSpaceError(f"{error}; {advised()}") from error
 
@@ -45,8 +42,8 @@ def keeping(model: Path) -> Iterator[Path]:
     tag = cache / TAG
     if cache.exists() and not tag.is_file():
         raise InputError(f"{cache} is in the way: embeddings are kept there meanwhile; rename it, or the model")
+    make_folder(cache, 0o700)
     with storage_errors(cache):
-        cache.mkdir(parents=True, exist_ok=True)
         tag.write_text(TAG_TEXT, encoding="ascii")
     try:
         yield cache
@@ -59,7 +56,7 @@ def keeping(model: Path) -> Iterator[Path]:
 
 def kept_so_far(display: Display, cache: Path) -> str:
     """How many images are embedded and kept, where, and what to do."""
-    from happycat.backbone.store import stores_below
+    from happycat.backbone.housekeeping import stores_below
 
     step = display.done.get(EXTRACTION)
     kept = sum(store.recorded() for store in stores_below(cache)) if step else 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from happycat.base.text import shown
+from happycat.base.text import defused, shown
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment, Discovery, FitReport
 from happycat.model.summary import class_summaries
@@ -59,7 +59,8 @@ def found_sentence(found: Discovery) -> str:
 def print_rows(rows: Sequence[Assignment], as_json: bool, as_csv: bool) -> None:
     """Print where each image went: JSON, CSV, or image, class and probability between tabs.
 
-    Control characters in paths and names are written out; but CSV that goes to a file or a pipe has them as they are.
+    Control characters in paths and names are written out; but CSV that goes to a file or a pipe has them as they are,
+    and no cell that a spreadsheet would run as a formula.
     """
     if as_json:
         for row in rows:
@@ -68,7 +69,7 @@ def print_rows(rows: Sequence[Assignment], as_json: bool, as_csv: bool) -> None:
     if as_csv and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # the name of a file that is not UTF-8 keeps its bytes
     writer = csv.writer(sys.stdout, delimiter="," if as_csv else "\t", lineterminator="\n")
-    escaped = shown if not as_csv or sys.stdout.isatty() else str
+    escaped = shown if not as_csv or sys.stdout.isatty() else defused
     if as_csv:
         writer.writerow(["image", "id", "class", "probability", "unsure"])
     for row in rows:

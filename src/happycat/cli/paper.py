@@ -134,7 +134,7 @@ def deliver(made: Report, folder: Path) -> None:
 def put_away(tokens: Path, keep: bool) -> None:
     """Delete an experiment's tokens, or say that they are still there."""
     if not keep:
-        from happycat.backbone.store import delete_stores
+        from happycat.backbone.housekeeping import delete_stores
 
         delete_stores(tokens)
     elif tokens.exists():

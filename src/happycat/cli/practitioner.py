@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from happycat.base.disk import storage_errors
-from happycat.base.errors import HubError, InputError
+from happycat.base.errors import InputError
 from happycat.base.text import shown
 from happycat.cli.display import Display, display_of, print_line
 from happycat.cli.display import results as out
-from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, SizeOption, WaitOption, advising_to_wait
+from happycat.cli.flags import (
+    BACKBONE,
+    DeviceOption,
+    PrecisionOption,
+    SizeOption,
+    WaitOption,
+    advising_to_wait,
+    advising_without_hub,
+)
 from happycat.cli.flags import WeightsOption as FitWeightsOption
 from happycat.cli.interruption import interruptible, keeping, kept_so_far
 from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption, together
@@ -67,7 +75,11 @@ def fit(
     from happycat.cli.output import fitted_table
     from happycat.model.estimator import Happycat
 
-    with together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device), advising_without_hub():
+    with (
+        together(Processes(devices, nodes, strategy), device, AGAIN) as (ranks, device),
+        advising_without_hub(),
+        model_file.locked(model, new=True) if ranks.first else nullcontext(),
+    ):
         cat = Happycat(
             backbone,
             weights=weights,
@@ -86,7 +98,7 @@ def fit(
             progress,
         ):
             cat.set_params(progress=progress, cache_dir=cache).fit(labelled)
-            cat.save(
+            cat.create(
                 model,
                 f"fit {labelled}",
                 {"fitted": {"accuracy": cat.fitted_.accuracy, "images": cat.fitted_.images}},
@@ -266,17 +278,6 @@ def new_classes(text: str) -> int | str:
     if not (text.isascii() and text.isdigit()):
         raise InputError(f"--new is a number or auto, not {text!r}")
     return int(text)
-
-
-@contextmanager
-def advising_without_hub() -> Iterator[None]:
-    """Name the flags that need no hub in the message that it cannot be reached."""
-    try:
-        yield
-    except HubError as error:
-        from happycat.backbone.packaged import OFFLINE
-
-        raise HubError(f"{error} (--backbone {OFFLINE}; or --weights FILE)") from error
 
 
 def check_there(path: Path, wanted: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands for research: bench, demo, list, stages, speed."""
+"""Commands for research: bench, demo, list, stages, features, speed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from happycat.base.disk import file_sha256
+from happycat.base.errors import InputError
 from happycat.base.progress import SILENT
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.protocol import Protocol, plan_text
@@ -16,6 +18,7 @@ from happycat.cli.flags import (
     BACKBONE,
     PROTOCOL,
     RUN,
+    BackboneOption,
     DatasetArgument,
     DeviceOption,
     DownloadOption,
@@ -24,11 +27,14 @@ from happycat.cli.flags import (
     PrecisionOption,
     RootOption,
     SizeOption,
+    WeightsOption,
+    advising_without_hub,
     backbone_config,
     dataset_options,
     given,
     values_of,
 )
+from happycat.cli.interruption import interruptible, keeping, kept_so_far
 from happycat.cli.processes import DevicesOption, NodesOption, Processes, StrategyOption, together
 from happycat.cli.requests import processes_of, request_values
 
@@ -112,7 +118,56 @@ def stages(
     made = the_split(request, data)
     made.write(out_file)
     out.print(plan_text(made))
-    print_line(f"written to {out_file}")
+    print_line(f"written to {out_file}, SHA-256 {file_sha256(out_file).hex()}")
+
+
+def features(
+    dataset: DatasetArgument,
+    out_file: Annotated[Path, typer.Option("--out", "-o", help="the file to write")] = Path("features.npz"),
+    root: RootOption = None,
+    option: OptionOption = None,
+    download: DownloadOption = False,
+    backbone: BackboneOption = None,
+    weights: WeightsOption = None,
+    image_size: SizeOption = None,
+    precision: PrecisionOption = None,
+    device: DeviceOption = "auto",
+    devices: DevicesOption = 1,
+    nodes: NodesOption = 1,
+    strategy: StrategyOption = "auto",
+    patches: Annotated[
+        bool, typer.Option(help="mean of a ViT's patch tokens beside its class token", rich_help_panel=BACKBONE)
+    ] = True,
+) -> None:
+    """Write the features of a data set's images to a NumPy file, for `paper calm-check` or other programs.
+
+    Of the centre view of each image: X (N, D), with cls, part ("train" or "test") and key, (N,) each.
+    """
+    from happycat.backbone.extraction import FeatureExtractor
+    from happycat.base.threads import network_flops, threads_for
+    from happycat.benchmark.paper.check_data import write_features
+    from happycat.benchmark.setup import chosen_backbone
+    from happycat.images.datasets import load
+
+    if out_file.exists():
+        raise InputError(f"{out_file} is there already; give another name (--out), or delete it")
+    data = load(dataset, root=root, **dataset_options(option, download))
+    again = "the same command goes on with what is kept"
+    with together(Processes(devices, nodes, strategy), device, again) as (ranks, place), advising_without_hub():
+        config = chosen_backbone(backbone_config(backbone, weights, image_size, precision, place), data)
+        if config.from_scratch:
+            raise InputError(f"{config.name} has no weights to extract features with; name a backbone (--backbone)")
+        extractor = FeatureExtractor.of(
+            config, mirror=data.mirror, crop_share=data.crop_share, ranks=ranks, patches=patches
+        )
+        with (
+            display_of(ranks.first) as display,
+            keeping(out_file) as cache,
+            interruptible(lambda: kept_so_far(display, cache)),
+            threads_for(network_flops(extractor.trunk)),
+        ):
+            images, dim = write_features(out_file, data, extractor, display, cache)
+    print_line(f"written: {out_file}, {dim} numbers for each of {images} images")
 
 
 def speed(

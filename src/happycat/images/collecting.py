@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from happycat.base.disk import file_sha256, replacing
 from happycat.base.errors import InputError
 from happycat.base.progress import Advance, nobody
-from happycat.base.text import shown
+from happycat.base.text import defused, shown
 from happycat.images.decoding import reason_against
 from happycat.images.finding import (
     FOLDER_ADVICE,
@@ -34,7 +34,6 @@ from happycat.images.pictures import FilePictures, Images, Pictures
 
 AT_ONCE = 256  # files handed to the threads at a time
 ADVICE = "give a folder of images, or a CSV file that lists them"
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet may run
 
 
 class Gathered(NamedTuple):
@@ -114,16 +113,17 @@ def skipped_in_words(images: Images) -> str:
 
 
 def write_skipped(path: Path, skipped: Sequence[tuple[str, str]]) -> None:
-    """Write the table of what was left out, with the columns path and reason.
+    """Write the table of what was left out, with the columns path and reason."""
+    write_table(path, Skipped._fields, skipped)
 
-    An apostrophe before a cell such as =1+2 keeps a spreadsheet from running it as a formula.
-    """
-    rows = [[f"'{cell}" if cell.startswith(FORMULA) else cell for cell in row] for row in skipped]
+
+def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file whose cells no spreadsheet runs as formulas; `listed` reads them as they were."""
     with (
         replacing(path) as temporary,
         open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as file,
     ):
-        csv.writer(file).writerows([Skipped._fields, *rows])
+        csv.writer(file).writerows([columns, *(map(defused, row) for row in rows)])
 
 
 def _in_words(paths: Sequence[Path]) -> str:

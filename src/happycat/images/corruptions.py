@@ -1,4 +1,6 @@
-"""The 15 common corruptions of Hendrycks and Dietterich (2019), at severities 1 to 5, for pictures of any size.
+"""Common corruptions (Hendrycks and Dietterich, 2019) at severities 1 to 5, for pictures of any size.
+
+They are the benchmark's 15 and Gaussian blur, one of its four extras, which the paper names.
 
 Each corruption states its strengths twice, for severities 1 to 5: on a picture whose shorter side is 32 pixels (in
 the spirit of CIFAR-10-C) and on one of 224 (of ImageNet-C). Sizes between get something between, and larger or
@@ -97,6 +99,12 @@ def defocus_blur(pixels: np.ndarray, severity: int, random: np.random.Generator)
     rows, columns = _grid(radius)
     disc = np.clip(radius + 0.5 - np.hypot(rows, columns), 0, 1)
     return _convolved(pixels, disc / disc.sum())
+
+
+def gaussian_blur(pixels: np.ndarray, severity: int, random: np.random.Generator) -> np.ndarray:
+    """Pixels averaged with normal weights, as by a soft lens."""
+    blur = _length(pixels, severity, (0.4, 0.6, 0.7, 0.8, 1.0), (1, 2, 3, 4, 6))
+    return ndimage.gaussian_filter(pixels, (blur, blur, 0))
 
 
 def glass_blur(pixels: np.ndarray, severity: int, random: np.random.Generator) -> np.ndarray:
@@ -209,7 +217,7 @@ CORRUPTIONS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarr
     function.__name__: function
     for function in (
         *(gaussian_noise, shot_noise, impulse_noise, defocus_blur, glass_blur, motion_blur, zoom_blur, snow, frost),
-        *(fog, brightness, contrast, elastic_transform, pixelate, jpeg_compression),
+        *(fog, brightness, contrast, elastic_transform, pixelate, jpeg_compression, gaussian_blur),
     )
 }
 

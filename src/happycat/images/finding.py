@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from happycat.base.errors import InputError
-from happycat.base.text import shown
+from happycat.base.text import as_given, shown
 
 IGNORED = frozenset({"thumbs.db", "desktop.ini", ".ds_store"})  # besides all that begins with a dot
 FOLDER_ADVICE = "give a folder with one folder of images per class"
@@ -130,7 +130,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]
             places = [names.index(column) for column in columns]
             for row in reader:
                 if row:
-                    yield reader.line_num, [row[place] if place < len(row) else "" for place in places]
+                    yield reader.line_num, [as_given(row[place]) if place < len(row) else "" for place in places]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = shown(getattr(error, "strerror", None) or str(error))
         raise InputError(f"{shown(path)} cannot be read as a table ({reason}); save it as CSV in UTF-8") from error

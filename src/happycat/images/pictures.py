@@ -152,6 +152,19 @@ class Subset(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Published:
+    """What is known of a published data set without its files: its protocol and class order, how many images it has.
+
+    `protocol` is what differs from the protocol's defaults, `order` has the labels in the order in which they are met.
+    """
+
+    protocol: dict[str, float]
+    order: tuple[int, ...]
+    train: int
+    test: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Images:
     """A data set: train and test pictures with their labels, and the protocol it is usually run with.
 

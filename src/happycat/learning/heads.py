@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from happycat.backbone.scratch import initialise
 from happycat.base.tables import ROWS
 
 
@@ -46,15 +45,27 @@ def random_rows(number: int, dim: int, generator: torch.Generator, unit: bool) -
     return normalize(rows, dim=-1) if unit else rows
 
 
+def mean_length(rows: Tensor) -> Tensor:
+    """The mean of the lengths of rows (K, D), a scalar."""
+    return rows.norm(dim=-1).mean()
+
+
 class Projector(nn.Module):
-    """A three-layer MLP to unit vectors; with `prototypes`, a cosine layer of that many outputs behind it."""
+    """A three-layer MLP to unit vectors; with `prototypes`, a cosine layer of that many outputs behind it.
+
+    The weights of every layer start from N(0, 0.02²) cut at ±2, whatever the layer's width, and the biases at 0, as in
+    the authors' program (timm's `trunc_normal_`).
+    """
 
     def __init__(self, dim: int, hidden: int, out: int, prototypes: int, generator: torch.Generator):
         super().__init__()
         self.mlp = nn.Sequential(
             nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, out)
         )
-        initialise(self.mlp, generator)
+        for layer in self.mlp:
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02, generator=generator)
+                nn.init.zeros_(layer.bias)
         self.prototypes = None
         if prototypes:
             self.prototypes = CosineClassifier(out)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, log_softmax
 
+LEAST_MASS = 1e-30  # so small that nothing is lost in fp32, and its reciprocal times a logarithm is still a number
+
 
 def info_nce(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """Self-supervised contrast of two views, unit vectors (B, D) each (Eq. init-loss-con, right).
@@ -70,7 +72,8 @@ def group_entropy(marginal: Tensor, num_old: int, constant: bool) -> dict[str, T
 
 
 def _share(p: Tensor) -> Tensor:
-    return p / p.sum().clamp_min(torch.finfo(p.dtype).eps)
+    """The shares (K,) of a group's mass, however small the mass; nothing where there is none."""
+    return p / p.sum().clamp_min(LEAST_MASS)
 
 
 def prior_between(marginal: Tensor, num_old: int, new_share: float) -> Tensor:

@@ -12,7 +12,7 @@ from timm.optim import param_groups_weight_decay
 from timm.scheduler import CosineLRScheduler
 from torch import Tensor, nn
 
-from happycat.base.errors import HappycatError
+from happycat.base.errors import HappycatError, StorageError
 from happycat.base.ranks import ALONE, Ranks
 
 Item = TypeVar("Item")  # what a loss is computed on, a batch mostly
@@ -99,7 +99,7 @@ class Training:
             rates.step(self._epoch)
             terms = self._one_epoch(batches(), loss)
             self._epoch += 1
-            yield Epoch(self._before + self._epoch, self._before + schedule.epochs + later, terms)
+            yield Epoch(self._number, self._before + schedule.epochs + later, terms)
         if self._kept:
             self._put(self._kept)
             self._kept = {}
@@ -144,15 +144,20 @@ class Training:
                 sums[name] = sums.get(name, 0) + value.detach()
             count += 1
         means = {name: float(value) / count for name, value in sums.items()}
-        if not all(math.isfinite(value) for value in means.values()):
-            raise HappycatError(f"the loss is no longer a number in epoch {self._epoch + 1}; lower the learning rate")
+        check_finite({f"the loss term {name}": torch.tensor(value) for name, value in means.items()}, self._number + 1)
+        check_finite({f"the weights {name}": value for name, value in self._tensors().items()}, self._number + 1)
         return means
+
+    @property
+    def _number(self) -> int:
+        """How many epochs are over, those of earlier phases included."""
+        return self._before + self._epoch
 
     @property
     def state(self) -> dict[str, Tensor]:
         """Everything that the next epoch depends on, as named tensors."""
         tensors = {
-            "epoch": torch.tensor(self._before + self._epoch),
+            "epoch": torch.tensor(self._number),
             "phase": torch.tensor(self._phase),
             "generator": self.generator.get_state(),
             **self._tensors(),
@@ -181,6 +186,9 @@ class Training:
         }
 
     def _put(self, tensors: dict[str, Tensor]) -> None:
+        for name, own in self._tensors().items():
+            if name not in tensors or tensors[name].shape != own.shape:
+                raise StorageError(f"the checkpoint does not fit: it has no {name} of the shape {tuple(own.shape)}")
         if "generator" in tensors:
             self.generator.set_state(tensors["generator"])
         with torch.no_grad():
@@ -189,6 +197,13 @@ class Training:
 
     def _parameters(self) -> list[nn.Parameter]:
         return parameters_of(self._optimizer)
+
+
+def check_finite(tensors: dict[str, Tensor], epoch: int) -> None:
+    """Refuse to go on with a loss or with weights that an epoch has made infinite or no numbers."""
+    for what, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise HappycatError(f"{what} diverged in epoch {epoch} (not all of it is finite); lower the learning rate")
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -27,6 +27,10 @@ from happycat.methods.method import Method
 class Features(Protocol):
     """Features of the backbone as it is before any stage tunes it, of random views and the centre view."""
 
+    @property
+    def feature_dim(self) -> int:
+        """The length of a feature vector."""
+
     def labelled_features(self, random_views: int) -> Labelled:
         """The features of the labelled images."""
 
@@ -148,7 +152,7 @@ class CalmEstimate:
         return self.calm.num_classes > 0
 
     def learn(self, generator: torch.Generator, progress: Progress = SILENT) -> None:
-        labelled = self.source.labelled_features(self.calm.random_views)
+        labelled = self.source.labelled_features(self.calm.config.random_views)
         advance = progress.step("Stage-0: calibrating the count")
         list(self.calm.fit(labelled, Training(generator), advance))
 
@@ -163,7 +167,7 @@ class CalmEstimate:
         self.calm.adopt(self._features(stage), predicted, self.method.num_classes)
 
     def _features(self, stage: int) -> Unlabelled:
-        return self.source.features(stage, self.calm.random_views)
+        return self.source.features(stage, self.calm.config.random_views)
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.calm.state_dict()
@@ -187,5 +191,5 @@ def make_counter(
         return Silhouette(method, most)
     if isinstance(method, Calm):
         return OwnEstimate(method, most)
-    calm = Calm(Vectors(method.tail.dim), CalmConfig()).to(method.memory.prototypes.device)
+    calm = Calm(Vectors(source.feature_dim), CalmConfig()).to(method.memory.prototypes.device)
     return CalmEstimate(method, calm, source, most)

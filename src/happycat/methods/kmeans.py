@@ -1,8 +1,8 @@
 """k-means on the frozen backbone's features: no learning, no notion of old and new.
 
 Adapted: each stage's clusters are fitted on its own unlabelled images and the test images go to the nearest
-centre (the test images themselves are never clustered). Stage-0 is clustered, too; the labels only name the
-clusters.
+centre (unless `evaluation` is transductive: then the test images are clustered for their scores). Stage-0 is
+clustered, too; the labels only name the clusters.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from happycat.methods.clustered import Clustered, ClusteredConfig
 @dataclass(frozen=True, kw_only=True)
 class KMeansConfig(ClusteredConfig):
     """Hyperparameters of k-means alone."""
+
+    @property
+    def with_patches(self) -> bool:
+        """The class token alone, as in the paper."""
+        return False
 
 
 class KMeans(Clustered):

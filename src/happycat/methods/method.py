@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -36,6 +36,16 @@ class MethodConfig(Checked):
         """The values of the paper's text, where they differ from the program's."""
         return cls()
 
+    @property
+    def random_views(self) -> int:
+        """How many random views' features it is served besides the centre view's, if it needs features only."""
+        return 0
+
+    @property
+    def with_patches(self) -> bool:
+        """Whether features that are extracted, for the method or its counter, have a ViT's patch tokens, too."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedConfig(MethodConfig):
@@ -60,6 +70,11 @@ class TrainedConfig(MethodConfig):
     projector_hidden: int = setting(2048, "hidden width of the projector", 1)
     projector_out: int = setting(256, "output dimensions of the projector", 1)
     projector_prototypes: int = setting(0, "a cosine layer of that many outputs behind the projector; 0: none", 0)
+
+    @classmethod
+    def paper(cls) -> Self:
+        """The paper contrasts in a space of 65,536 dimensions."""
+        return replace(super().paper(), projector_prototypes=65536)
 
     def base_schedule(self) -> Schedule:
         return self._schedule(self.base_epochs, self.base_rate, self.base_optimizer)
@@ -103,11 +118,6 @@ class Method(nn.Module):
         self.config = config
         self.tail = tail
         self.memory = ClassMemory(tail.dim)
-
-    @property
-    def random_views(self) -> int:
-        """How many random views' features it is served besides the centre view's, if it needs features only."""
-        return 0
 
     @property
     def num_classes(self) -> int:
@@ -163,6 +173,11 @@ class Method(nn.Module):
 
         found = unlabelled.views.centre(both)
         return found[:, :-1], found[:, -1]
+
+    def evaluate_together(self, tests: Sequence[Unlabelled]) -> tuple[Tensor, Tensor]:
+        """What `evaluate` gives for all test images of a stage; a method may look at all of them at once."""
+        probabilities, familiarity = zip(*map(self.evaluate, tests), strict=True)
+        return torch.cat(probabilities), torch.cat(familiarity)
 
     @torch.no_grad()
     def classify(self, unlabelled: Unlabelled) -> tuple[Tensor, Tensor]:

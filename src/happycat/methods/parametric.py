@@ -26,7 +26,7 @@ class ParametricConfig(TrainedConfig):
     """Hyperparameters of Stage-0 and of the classifier."""
 
     prediction_temperature: float = setting(0.1, "τ_p, temperature of the classifier's softmax", 1e-6)
-    unit_rows: bool = setting(False, "initialise classifier rows with unit length")
+    unit_rows: bool = setting(False, "new classifier rows start with unit length [0.58, as a linear layer's]")
 
     base_classification_weight: float = setting(0.35, "weight of Stage-0's cross-entropy", 0)
     base_self_training_weight: float = setting(0.65, "weight of Stage-0's self-distillation and entropy term", 0)
@@ -37,13 +37,7 @@ class ParametricConfig(TrainedConfig):
 
     @classmethod
     def paper(cls) -> Self:
-        return replace(
-            cls(),
-            base_classification_weight=1.0,
-            base_self_training_weight=0.0,
-            unit_rows=True,
-            projector_prototypes=65536,
-        )
+        return replace(super().paper(), base_classification_weight=1.0, base_self_training_weight=0.0, unit_rows=True)
 
 
 class Parametric(Method):

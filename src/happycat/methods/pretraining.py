@@ -52,7 +52,7 @@ def train_from_scratch(
     config = replace(config, batch_size=min(config.batch_size, len(views) // 2))
     views.trunk.thaw()
     if method.calibrates and int(labels.max()) >= 2:  # with two classes, one would be left to train on
-        unseen = yield from _without_some(tail, views, labels, method.random_views, config, training)
+        unseen = yield from _without_some(tail, views, labels, method.config.random_views, config, training)
         method.calibrate(unseen, training.generator)
     yield from tune_tail(tail, Labelled(views, labels), config, training)
     views.trunk.freeze()

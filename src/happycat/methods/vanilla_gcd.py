@@ -3,7 +3,8 @@
 Adapted: after Stage-0 there is no label, so the supervised contrast is gone, and so are the labelled images
 that its semi-supervised k-means holds on to. Plain k-means on the stage's images takes its place; `anchored`
 clusters with what is remembered of the old classes instead, which is more than the paper's baseline knows.
-The contrast is on the projector's output itself, without the original's 65,536 prototypes behind it.
+In the flavour `authors` the contrast is on the projector's output itself, as in Happy's program, in the flavour
+`paper` on cosines to 65,536 prototypes behind it, as in the paper's text and GCD's own program.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import struct
@@ -16,6 +17,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from happycat.base.errors import InputError, StorageError
+from happycat.base.strict_json import parse_json
+from happycat.model.schema import bearable, check_description, sha256
 
 FORMAT = 4  # goes up with every change of what a file holds, so that an older one is refused in one clear line
 MAGIC = b"HAPPYCAT %d\n" % FORMAT
@@ -66,20 +69,22 @@ class Index:
             if start > _end(file) or hashlib.sha256(text := file.read(length)).digest() != digest:
                 raise StorageError(f"{path} is damaged in its table of contents; nothing in it can be used")
         try:
-            content = json.loads(text)
+            content = parse_json(text, "its table of contents")
             places, end = {}, 0
             for blob in content["blobs"]:
                 place = Place(_size(blob["offset"]), _size(blob["length"]))
                 if place.offset != end:
                     raise ValueError("blobs that do not follow each other")
+                if blob["sha256"] in places:
+                    raise ValueError("a blob that is there twice")
                 places[_sha256(blob["sha256"])], end = place, end + place.length
-            base, versions = _record(content["base"]), [_record(version) for version in content["versions"]]
+            base, versions = _record(content["base"]), [_version(version) for version in content["versions"]]
             if not versions or any(one.description["number"] != i for i, one in enumerate(versions, 1)):
                 raise ValueError("versions that are not numbered")
             if not 1 <= (current := _size(content["current"])) <= len(versions):
                 raise ValueError(f"version {current} of {len(versions)}")
             return cls(base, versions, current, _size(content["next_id"]), places, start, digest)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, InputError) as error:
             raise _no_model(path, error) from error
 
     def packed(self) -> bytes:
@@ -123,8 +128,8 @@ class Index:
     def json(self, path: Path, name: str) -> dict[str, Any]:
         """A blob that is a JSON object."""
         try:
-            content = json.loads(self.blob(path, name))
-        except (ValueError, RecursionError) as error:
+            content = parse_json(self.blob(path, name), "a part of it")
+        except InputError as error:
             raise _no_model(path, error) from error
         if not isinstance(content, dict):
             raise _no_model(path, "a list where there should be an object")
@@ -154,7 +159,7 @@ class Index:
             return StorageError(f"{path} is damaged from its first version on; nothing in it can be used")
         return StorageError(
             f"{path} was cut off or changed; its last good version is {good} of {self.current}: "
-            f"`happycat undo {path}` goes back to it"
+            f"`happycat doctor {path} --repair` keeps a copy of the file and goes back to it"
         )
 
 
@@ -165,8 +170,16 @@ class StoredArray(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
 
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape, start=np.dtype(self.dtype).itemsize)
+
     def of(self, data: bytes) -> np.ndarray:
-        return np.frombuffer(data, np.dtype(self.dtype).newbyteorder("<")).astype(self.dtype).reshape(self.shape)
+        """The array; a ValueError if it has a number that no model has."""
+        array = np.frombuffer(data, np.dtype(self.dtype).newbyteorder("<")).astype(self.dtype).reshape(self.shape)
+        if not bearable(array):
+            raise ValueError("numbers that are not finite, or too large")
+        return array
 
 
 class Blobs(Mapping[str, np.ndarray]):
@@ -196,6 +209,8 @@ class Blobs(Mapping[str, np.ndarray]):
             return array.of(self._index.blob(self._path, array.blob))
         except StorageError as error:
             raise self._index.damage(self._path) from error
+        except ValueError as error:
+            raise _no_model(self._path, f"{name}: {error}") from error
 
     def __contains__(self, name: object) -> bool:
         return name in self.entries
@@ -244,7 +259,7 @@ def read_head(path: Path, file: BinaryIO) -> tuple[int, bytes]:
 
 def packed_json(content: Any) -> bytes:
     """JSON in one form only, so that the same content has the same checksum."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _no_model(path: Path, error: object) -> StorageError:
@@ -258,7 +273,7 @@ def _size(number: Any) -> int:
 
 
 def _sha256(name: Any) -> str:
-    if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{64}", name):
+    if not sha256(name):
         raise ValueError("a checksum that is none")
     return name
 
@@ -269,13 +284,16 @@ def _record(content: dict[str, Any]) -> Record:
     return Record(content["description"], _sha256(content["metadata"]), _sha256(content["arrays"]))
 
 
+def _version(content: dict[str, Any]) -> Record:
+    record = _record(content)
+    check_description(record.description)
+    return record
+
+
 def _stored_array(index: Index, content: dict[str, Any]) -> StoredArray:
     array = StoredArray(_sha256(content["blob"]), content["dtype"], tuple(map(_size, content["shape"])))
     if array.dtype not in TYPES:
         raise ValueError(f"an array of type {array.dtype!r}")
-    size = np.dtype(array.dtype).itemsize
-    for number in array.shape:
-        size *= number
-    if array.blob in index.places and index.places[array.blob].length != size:
+    if array.blob in index.places and index.places[array.blob].length != array.num_bytes:
         raise ValueError("an array whose size is not that of its blob")
     return array

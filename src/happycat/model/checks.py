@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from happycat.base.errors import InputError
+from happycat.base.errors import InputError, StorageError
 from happycat.images.collecting import num_files
 from happycat.images.pictures import Pictures
 from happycat.images.sources import Accepted, Label, VectorRows
 from happycat.model.naming import checked_name
 
+LARGEST_SEED = 2**62
 SAME = 1e-6  # difference of two unit features that is the rounding of float32
 
 
@@ -62,6 +63,8 @@ def checked_seed(random_state: Any) -> int:
         return 0
     if isinstance(random_state, bool) or not isinstance(random_state, Integral):
         raise InputError(f"random_state is a whole number or None, not {random_state!r}")
+    if abs(int(random_state)) > LARGEST_SEED:
+        raise InputError("random_state is beyond ±2⁶²; give a smaller number")
     return int(random_state)
 
 
@@ -74,3 +77,9 @@ def check_differ(features: Tensor) -> None:
             f"the features of all {len(first)} images are {which}, so no class can be told from another; check that "
             "the images or vectors differ, or take another backbone"
         )
+
+
+def check_dim(backbone: str, dim: int, wanted: int) -> None:
+    """Refuse a backbone that computes another number of features of an image than the model has learned from."""
+    if dim != wanted:
+        raise StorageError(f"the model is of {wanted} features an image, but {backbone} computes {dim}; fit it again")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from happycat.base.errors import StorageError
 from happycat.images.sources import Label
 from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import Decision, PredictionRule, nearest
@@ -33,6 +34,8 @@ def decide(registry: ClassRegistry, temperature: Tensor, points: Tensor, digests
 
     Images are known again by their `digests` (N, 16); without them, nothing was said of any.
     """
+    if points.shape[1] != (dimensions := registry.pool.vectors.shape[1]):
+        raise StorageError(f"points of {points.shape[1]} dimensions are none of this model, which has {dimensions}")
     rule, said = rule_of(registry, temperature), {} if digests is None else registry.statements.of(digests)
     return constrained(rule.decide(points), rule, points, registry, said)
 

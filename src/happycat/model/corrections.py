@@ -16,7 +16,8 @@ import numpy as np
 
 from happycat.model import file as model_file
 from happycat.model.chosen import Chosen
-from happycat.model.file import ModelFile, Part, Updated
+from happycat.model.file import Part, Updated
+from happycat.model.reading import Opened, open_model
 from happycat.model.registry import ClassRegistry
 from happycat.model.review import Review, last_review, review_of_stage
 
@@ -43,13 +44,13 @@ class Corrected(Generic[Result]):
 class Correction:
     """A model file that is being corrected: its classes, which may be changed, and the images of its last discovery."""
 
-    def __init__(self, path: Path, file: ModelFile, review: Review | None):
-        self.path, self.file, self._review = path, file, review
-        self.registry = ClassRegistry.of(file.metadata, file.arrays)
+    def __init__(self, path: Path, opened: Opened, review: Review | None):
+        self.path, self._review = path, review
+        self.file, self.registry = opened
 
     @property
     def stage(self) -> int:
-        return self.file.metadata.get("stage", 0)
+        return self.file.metadata["stage"]
 
     @cached_property
     def review(self) -> Review:
@@ -81,7 +82,7 @@ class Correction:
 
     def count_again(self) -> Decision | None:
         """Count the images of the last discovery by the classes that they are given now, if they are there."""
-        review = self._review or review_of_stage(self.path, self.file.metadata.get("stage"))
+        review = self._review or review_of_stage(self.path, self.stage)
         if review is None or review.stage != self.stage:
             return None
         import torch
@@ -116,9 +117,9 @@ def correct_images(
     """
     path = Path(path)
     with model_file.locked(path, wait):
-        file = model_file.read(path)
-        correction = Correction(path, file, review)
-        registry = correction.registry
+        opened = open_model(path)
+        file, registry = opened
+        correction = Correction(path, opened, review)
         before = _who_is_given(registry)
         result = change(correction)
         decision = None

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from happycat.model.schema import COUNTS, check_keys
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageCounts:
@@ -45,13 +47,11 @@ class ImageCounts:
     @classmethod
     def unpacked(cls, packed: dict[str, Any], living: Iterable[int]) -> ImageCounts:
         """The counts that were packed; a ValueError, KeyError or TypeError if they are not those of the classes."""
-        by_id, exact = dict(packed["by_id"]), packed["exact"]
-        numbers = [packed["stage"], packed["total"], *by_id.values()]
-        if not all(type(one) is int and one >= 0 for one in numbers) or type(exact) is not bool:
-            raise TypeError("counts of images")
-        if set(by_id) != set(living):
+        check_keys(packed, COUNTS, None, "the counts of images")
+        by_id = dict(packed["by_id"])
+        if len(by_id) < len(packed["by_id"]) or set(by_id) != set(living):
             raise ValueError("counts of other classes")
-        return cls(stage=packed["stage"], total=packed["total"], by_id=by_id, exact=exact)
+        return cls(stage=packed["stage"], total=packed["total"], by_id=by_id, exact=packed["exact"])
 
 
 def in_words(images: int) -> str:

@@ -23,6 +23,7 @@ from happycat.model.entry import ClassEntry
 from happycat.model.estimator import Happycat
 from happycat.model.file import Part
 from happycat.model.page import page_of, write_assignments
+from happycat.model.reading import open_model
 from happycat.model.results import Assignment, Discovery
 from happycat.model.review import FILE, Review
 from happycat.report.html import write_page
@@ -112,16 +113,18 @@ def accept(
     if not proposal.is_file():
         raise InputError(f"there is no proposal in {folder}; `happycat discover --propose` makes one")
     with model_file.locked(model, wait):
-        proposed = model_file.read(proposal)
+        opened = open_model(proposal)
+        proposed, registry = opened
         tag, described = model_file.read(model).tag, model_file.history(proposal)[-1]
         if model_file.tag_before(proposal) != tag:
             raise InputError(
                 f"{model} was changed since the proposal in {folder} was made (it is at version {tag.number}); "
                 "discover the images again"
             )
+        if "review" not in described or "found" not in described:
+            raise InputError(f"the model in {folder} is no proposal; discover the images again")
         review = Review.read(folder, described["review"])
-        correction = Correction(model, proposed, review)
-        registry = correction.registry
+        correction = Correction(model, opened, review)
         new = [entry for entry in registry if entry.stage == review.stage]
         wanted = {entry.id for entry in new} if only is None else {registry.find(which).id for which in only}
         if strange := wanted - {entry.id for entry in new}:
@@ -131,7 +134,7 @@ def accept(
                 registry.forget(entry)
         correction.count_again()
         what = described["what"] + ("" if only is None else f", {len(wanted)} of {len(new)} new classes")
-        more = {key: described[key] for key in ("found", "results", "review", "images")}
+        more = {key: described[key] for key in ("found", "review", "images") if key in described}
         more["results"] = str(folder.resolve())
         arrays = {**dict(proposed.arrays), **registry.new_arrays()}
         version = Part({**proposed.metadata, **registry.metadata()}, arrays)
@@ -154,7 +157,7 @@ def _in_words(inbox: Path | Sequence[Path]) -> str:
 def _copy(model: Path, folder: Path) -> Path:
     """A copy of the model in the folder, to which a version can be added."""
     target = folder / PROPOSAL
-    with replacing(target) as temporary:
+    with replacing(target, like=model) as temporary:
         shutil.copyfile(model, temporary)
     return target
 

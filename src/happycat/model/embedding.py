@@ -14,7 +14,7 @@ from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, FeatureExtractor
 from happycat.backbone.tail import Tail, Vectors
 from happycat.backbone.trunk import Trunk
-from happycat.base.errors import InputError
+from happycat.base.errors import InputError, StorageError
 from happycat.base.progress import Progress, duration
 from happycat.base.ranks import ALONE, Helped, Ranks
 from happycat.base.tables import ROWS
@@ -39,16 +39,20 @@ def extractor_of(
     ranks: Ranks = ALONE,
 ) -> FeatureExtractor:
     """The backbone, ready for use; `base` is that of a model file, whose weights it has to have."""
-    # a file without a crop share is older than other shares than the usual one
+    # a file without a crop share or patches is older than these
     crop_share = CROP_SHARE if base is None else base.metadata.get("crop_share", CROP_SHARE)
+    patches = base is None or base.metadata.get("patches", False)
     extractor = FeatureExtractor.of(
-        config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed, ranks=ranks
+        config, workers=workers, mirror=mirror, crop_share=crop_share, seed=seed, ranks=ranks, patches=patches
     )
     if base is not None:
         if base.arrays:
-            extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
+            try:
+                extractor.load({name: torch.from_numpy(array) for name, array in base.arrays.items()})
+            except (RuntimeError, TypeError) as error:
+                raise StorageError(f"the model's weights are none of {config.name}; fit the model again") from error
         _check_precision(config.precision, base.metadata.get("precision"))
-        if extractor.fingerprint() != base.metadata["fingerprint"]:
+        if extractor.fingerprint() != base.metadata.get("fingerprint"):
             raise InputError(f"the model was made with other weights of {config.name}; give a file of the same")
     return extractor
 

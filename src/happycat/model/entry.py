@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from happycat.model.naming import Name
+from happycat.base.errors import InputError
+from happycat.model.naming import Name, checked_name
+from happycat.model.schema import ENTRY, MORE_OF_ENTRY, check_keys
 
 State = Literal["living", "merged", "dropped", "ignored"]
 FLAGS = ("dropped", "taught", "ignored")
@@ -53,11 +55,13 @@ class ClassEntry:
     @classmethod
     def unpacked(cls, number: int, packed: dict[str, Any]) -> ClassEntry:
         """The class with that id that was packed; a ValueError, KeyError or TypeError if none was."""
-        name, stage, rows = packed["name"], packed["stage"], tuple(packed["rows"])
-        into, merge, flags = packed.get("merged_into"), packed.get("merge"), {f: packed.get(f, False) for f in FLAGS}
-        numbers = [stage, *rows, *([] if into is None else [into, merge])]
-        if not all(type(one) is int for one in numbers) or any(type(flag) is not bool for flag in flags.values()):
-            raise TypeError(f"class {number}")
-        if name is not None and type(name) not in (str, int, float):
-            raise TypeError(f"the name of class {number}")
-        return cls(id=number, name=name, stage=stage, rows=rows, merged_into=into, merge=merge, **flags)
+        check_keys(packed, ENTRY, MORE_OF_ENTRY, f"class {number}")
+        into, flags = packed.get("merged_into"), {flag: packed.get(flag, False) for flag in FLAGS}
+        if (into is None) != (packed.get("merge") is None) or (flags["ignored"] and not flags["dropped"]):
+            raise ValueError(f"class {number} is merged and not, or ignored and not dropped")
+        try:
+            name = None if packed["name"] is None else checked_name(packed["name"])
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        rows, merge = tuple(packed["rows"]), packed.get("merge")
+        return cls(id=number, name=name, stage=packed["stage"], rows=rows, merged_into=into, merge=merge, **flags)

@@ -17,12 +17,11 @@ from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.ranks import ALONE, Ranks
-from happycat.base.seeding import seeded
 from happycat.images.collecting import listed_labels
 from happycat.images.sources import Accepted, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
-from happycat.model.checks import check_enough, checked_number, checked_seed, numbered_classes, of_kind
+from happycat.model.checks import check_dim, check_enough, checked_number, checked_seed, numbered_classes, of_kind
 from happycat.model.classes import assignments, count_again, label_array, rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.embedding import Embedded, embed, embedded, extractor_of, view_names
@@ -165,8 +164,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
             gathered = read(source, progress.step("reading"))
             check_enough(len(gathered.pictures), number)
             features = embed(extractor, gathered.pictures, view_names(self.views), progress, self.cache_dir)
-            generator = seeded(state.random_state, "discover", self.stage_)
-            found = discover_classes(state, gathered, features, number, generator, progress)
+            found = discover_classes(state, gathered, features, number, progress)
         self.stage_ += 1
         self._counted, self._file = dict(zip(as_bytes(found.digests), found.counted.tolist(), strict=True)), None
         return found
@@ -208,12 +206,15 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         `what` says what made this version; `more` is remembered beside it. The version's number is returned.
         """
         check_is_fitted(self, "registry_")
-        if not Path(path).exists():
-            base = self._base or base_part(self.extractor(), self.weights, self.precision, self.views)
-            self._tag = model_file.create(path, base, version_part(self._state()), what, more)
-            return self._tag.number
-        with model_file.locked(path):
-            return self.append(path, what, more)
+        with model_file.locked(path, new=True):
+            return (self.append if Path(path).exists() else self.create)(path, what, more)
+
+    def create(self, path: str | Path, what: str = "fit", more: dict[str, Any] | None = None) -> int:
+        """Write the model to a new file; `happycat.model.file.locked` is held meanwhile."""
+        check_is_fitted(self, "registry_")
+        base = self._base or base_part(self.extractor(), self.weights, self.precision, self.views)
+        self._tag = model_file.create(path, base, version_part(self._state()), what, more)
+        return self._tag.number
 
     def append(self, path: str | Path, what: str, more: dict[str, Any] | None = None) -> int:
         """Write the next version of what the model was loaded from; `happycat.model.file.locked` is held meanwhile."""
@@ -250,6 +251,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "registry_")
         if self._extractor is None and self.backbone_ != VECTORS:
             self._extractor = self._built(self.backbone_, self._base)
+            check_dim(self.backbone_, self._extractor.dim, self.n_features_in_)
         return self._extractor
 
     def _built(self, name: str, base: Part | None) -> FeatureExtractor:

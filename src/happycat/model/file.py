@@ -20,14 +20,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from happycat.base import disk
 from happycat.base.errors import InputError, StorageError
 from happycat.base.version import __version__
-from happycat.model.blobs import HEAD, MAGIC, TYPES, Blobs, Index, Place, Record, StoredArray, packed_json
+from happycat.model.blobs import MAGIC, Blobs, Index, Record, packed_json
+from happycat.model.schema import check_description
+from happycat.model.writing import Part, Pieces, Updated, stored, write
 
 __all__ = [
     "MAGIC",
@@ -37,38 +37,17 @@ __all__ = [
     "VersionTag",
     "append",
     "create",
+    "damaged_versions",
     "go_to",
     "history",
     "locked",
     "read",
     "redo",
+    "repair",
     "tag_before",
     "undo",
     "undone",
 ]
-
-
-class Part(NamedTuple):
-    """A part of a model file: arrays, and metadata for JSON."""
-
-    metadata: dict[str, Any]
-    arrays: Mapping[str, np.ndarray]
-
-
-class Updated(Mapping[str, np.ndarray]):
-    """The arrays of a version that was read, some of them replaced and some added; the others need not be read."""
-
-    def __init__(self, stored: Blobs, new: Mapping[str, np.ndarray]):
-        self.stored, self.new = stored, new
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.new[name] if name in self.new else self.stored[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self.stored, *self.new]))
-
-    def __len__(self) -> int:
-        return len({*self.stored, *self.new})
 
 
 class VersionTag(NamedTuple):
@@ -90,18 +69,21 @@ class ModelFile:
 
 
 def create(path: str | Path, base: Part, version: Part, what: str, more: Mapping[str, Any] | None = None) -> VersionTag:
-    """A new file with one version; `what` says what made it, `more` is added to what `history` returns."""
+    """A new file with one version; hold `locked` meanwhile.
+
+    `what` says what made it, `more` is added to what `history` returns.
+    """
     path = Path(path)
     if path.exists():
         raise InputError(f"{path} is there already; give another name, or delete it")
     pieces = Pieces()
     index = Index(
-        base=Record({}, *_stored(base, pieces)),
-        versions=[Record(_described(1, what, more), *_stored(version, pieces))],
+        base=Record({}, *stored(base, pieces)),
+        versions=[Record(_described(1, what, more), *stored(version, pieces))],
         current=1,
         next_id=version.metadata.get("next_id", 0),
     )
-    _write(path, index, pieces)
+    write(path, index, pieces)
     return _tag(index)
 
 
@@ -122,10 +104,10 @@ def append(
     _check_present(path, index)
     pieces = Pieces()
     number = index.current + 1
-    record = Record(_described(number, what, more), *_stored(version, pieces))
+    record = Record(_described(number, what, more), *stored(version, pieces))
     next_id = max(index.next_id, version.metadata.get("next_id", 0))
     grown = Index(index.base, [*index.versions[: index.current], record], number, next_id)
-    _write(path, grown, pieces, index)
+    write(path, grown, pieces, index)
     return _tag(grown)
 
 
@@ -141,7 +123,7 @@ def read(path: str | Path) -> ModelFile:
         metadata, arrays = index.json(path, index.present.metadata), Blobs(path, index, index.present.arrays)
     except StorageError as error:
         raise index.damage(path) from error
-    if "next_id" in metadata:
+    if type(metadata.get("next_id")) is int:  # what else it may be is refused where classes are read
         metadata["next_id"] = max(index.next_id, metadata["next_id"])
     return ModelFile(base, metadata, arrays, index.current, _tag(index))
 
@@ -159,22 +141,40 @@ def undone(path: str | Path) -> list[dict[str, Any]]:
 
 
 def undo(path: str | Path) -> int:
-    """Go back to the version before, whose number is returned. Hold `locked` meanwhile.
+    """Go back to the version before, whose number is returned; a damaged file is refused. Hold `locked` meanwhile."""
+    path = Path(path)
+    index = _sound(path)
+    _check_present(path, index)
+    if index.current == 1:
+        raise InputError(f"{path} has no earlier version")
+    return _go(path, index, index.current - 1)
 
-    Of a damaged file everything behind its last good version is dropped, after it is copied to PATH.damaged.
+
+def repair(path: str | Path) -> Path | None:
+    """Bring a damaged file to its last good version; the copy that is kept of it as it was, None if it is whole.
+
+    Versions are never dropped: what is left of damaged ones stays, and those behind them can still be gone to. Hold
+    `locked` meanwhile.
     """
     path = Path(path)
+    _there(path)
     index = Index.read(path)
     good = index.last_good(path)
     if good == index.current and index.fits(path):
-        if good == 1:
-            raise InputError(f"{path} has no earlier version")
-        return _go(path, index, good - 1)
+        return None
     if good < 1:
         raise index.damage(path)
-    _keep_damaged(path)
-    _write(path, Index(index.base, index.versions[:good], good, index.next_id), Pieces(), index)
-    return good
+    copy = _keep_damaged(path)
+    write(path, Index(index.base, index.versions, good, index.next_id), Pieces(), index)
+    return copy
+
+
+def damaged_versions(path: str | Path) -> list[int]:
+    """The numbers of all versions, before and behind the present one, that are not as they were written."""
+    path = Path(path)
+    index = _sound(path)
+    good = index.is_good(path, index.base)
+    return [i for i, record in enumerate(index.versions, 1) if not (good and index.is_good(path, record))]
 
 
 def redo(path: str | Path) -> int:
@@ -200,33 +200,32 @@ def _go(path: Path, index: Index, number: int) -> int:
         raise StorageError(
             f"version {number} of {path} is damaged, so there is no going to it; version {index.current} is good"
         )
-    _write(path, Index(index.base, index.versions, number, index.next_id), Pieces(), index)
+    write(path, Index(index.base, index.versions, number, index.next_id), Pieces(), index)
     return number
 
 
 @contextmanager
-def locked(path: str | Path, wait: bool = False) -> Iterator[None]:
-    """Nobody else changes the file meanwhile; who holds it is said at once, or waited for."""
+def locked(path: str | Path, wait: bool = False, new: bool = False) -> Iterator[None]:
+    """Nobody else changes the file, or makes it if it is `new`, meanwhile; who does is said at once, or waited for."""
     path = Path(path)
-    _there(path)
     real = path.resolve()
+    if new:
+        disk.make_folder(real.parent)
+    else:
+        _there(path)
     with disk.locked(real.with_name(f".{real.name}.lock"), str(path), wait):
         yield
 
 
-def _stored(part: Part, pieces: Pieces) -> tuple[str, str]:
-    """Give the pieces what is to be stored of a part; the SHA-256 of its metadata and of its list of arrays."""
-    metadata = pieces.add(packed_json(part.metadata))
-    if isinstance(part.arrays, Blobs):
-        return metadata, part.arrays.manifest
-    if isinstance(part.arrays, Updated):
-        return metadata, pieces.add_arrays(part.arrays.new, part.arrays.stored.entries)
-    return metadata, pieces.add_arrays(part.arrays)
-
-
 def _described(number: int, what: str, more: Mapping[str, Any] | None) -> dict[str, Any]:
     when = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
+    described = {**(more or {}), "number": number, "what": what, "when": when, "happycat": __version__}
+    try:
+        packed_json(described)
+        check_description(described)
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"what is said of a version cannot be stored ({error}); say something else") from error
+    return described
 
 
 def tag_before(path: str | Path) -> VersionTag | None:
@@ -259,73 +258,11 @@ def _check_present(path: Path, index: Index) -> None:
         raise index.damage(path)
 
 
-def _keep_damaged(path: Path) -> None:
+def _keep_damaged(path: Path) -> Path:
     copy, number = path.with_name(f"{path.name}.damaged"), 1
     while copy.exists():
         number += 1
         copy = path.with_name(f"{path.name}.damaged-{number}")
-    with disk.replacing(copy) as temporary:
+    with disk.replacing(copy, like=path) as temporary:
         shutil.copyfile(path, temporary)
-
-
-class Pieces:
-    """New blobs that are to be written, by their SHA-256."""
-
-    def __init__(self) -> None:
-        self.data: dict[str, bytes] = {}
-
-    def add(self, data: bytes) -> str:
-        name = hashlib.sha256(data).hexdigest()
-        self.data[name] = data
-        return name
-
-    def add_arrays(self, arrays: Mapping[str, np.ndarray], stored: Mapping[str, StoredArray] | None = None) -> str:
-        """Add arrays, and the list of them and of those that are `stored` already."""
-        manifest = {name: array._asdict() for name, array in (stored or {}).items()}
-        for name, array in arrays.items():
-            if array.dtype.name not in TYPES:
-                raise InputError(f"the array {name} is of type {array.dtype.name}, which is not stored")
-            little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-            manifest[name] = StoredArray(self.add(little.tobytes()), array.dtype.name, array.shape)._asdict()
-        return self.add(packed_json(manifest))
-
-
-def _write(path: Path, index: Index, pieces: Pieces, before: Index | None = None) -> None:
-    """Write an index and its blobs: those of `before` that it still needs, from the file, then the new ones."""
-    path = path.resolve()
-    old: dict[str, Place] = {}
-    if before is not None:
-        needed, end = _needed(path, index, before), path.stat().st_size - before.start
-        old = {name: p for name, p in before.places.items() if name in needed and p.offset + p.length <= end}
-    new = {name: data for name, data in pieces.data.items() if name not in old}
-    index.places, end = {}, 0
-    for name, length in (*((n, p.length) for n, p in old.items()), *((n, len(d)) for n, d in new.items())):
-        index.places[name], end = Place(end, length), end + length
-    text = index.packed()
-    with disk.replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(MAGIC + HEAD.pack(len(text), hashlib.sha256(text).digest()) + text)
-        if before is not None and old:
-            with open(path, "rb") as source:
-                for place in old.values():
-                    _copy(source, before.start + place.offset, place.length, file)
-        file.writelines(new.values())
-
-
-def _needed(path: Path, index: Index, before: Index) -> set[str]:
-    """The blobs in the file that any version of the index refers to."""
-    needed: set[str] = set()
-    for record in (index.base, *index.versions):
-        needed |= {record.metadata, record.arrays}
-        if record.arrays in before.places:
-            try:
-                needed |= {array.blob for array in Blobs(path, before, record.arrays).entries.values()}
-            except StorageError:  # which arrays it had cannot be known: an earlier, damaged version
-                return set(before.places)
-    return needed
-
-
-def _copy(source: BinaryIO, offset: int, length: int, target: BinaryIO) -> None:
-    source.seek(offset)
-    while length > 0 and (block := source.read(min(1 << 20, length))):
-        target.write(block)
-        length -= len(block)
+    return copy

@@ -18,7 +18,7 @@ from happycat.base.seeding import seeded
 from happycat.base.threads import features_flops, threads_for
 from happycat.images.collecting import Gathered
 from happycat.images.sources import Label
-from happycat.learning.batches import Labelled, Unlabelled, VectorViews
+from happycat.learning.batches import Labelled, VectorViews
 from happycat.learning.training import Training
 from happycat.methods.calm.method import Calm, CalmConfig
 from happycat.methods.calm.number import NOTHING_NEW
@@ -77,12 +77,7 @@ def fit_classes(
 
 
 def discover_classes(
-    state: State,
-    gathered: Gathered,
-    features: Tensor,
-    number: int | None,
-    generator: torch.Generator,
-    progress: Progress,
+    state: State, gathered: Gathered, features: Tensor, number: int | None, progress: Progress
 ) -> Discovery:
     """Find new classes among the images with these features (N, V, D); their number is estimated if it is None.
 
@@ -94,16 +89,17 @@ def discover_classes(
     free, barred = searched(registry, digests)
     remember(calm, registry)
     with threads_for(features_flops(features)):
-        served, count = Unlabelled(VectorViews(features[free])), None
+        points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
+        check_enough(len(free), number)
+        progress.step("looking for groups of images")
+        search, count = calm.search(learned[free], barred) if len(free) else None, None
         if number is None:
             advance = progress.step("counting new classes")
-            count = calm.count(served, generator, advance=advance, barred=barred) if len(free) else NOTHING_NEW
+            count = calm.estimate(search, len(free) - 1, advance) if search is not None else NOTHING_NEW
             number = count.number
-        check_enough(len(free), number)
         progress.step("discovering")
-        if len(free):
-            list(calm.discover(served, number, Training(generator), barred=barred))
-        points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
+        if search is not None:
+            calm.learn(learned[free], search.best(number, float(calm.temperature)))
         counted = np.full(len(features), -1, np.int64)
         new, counted[free] = take_up(registry, calm, points[free], learned[free], stage)
         decision = count_images(registry, points, calm.softmax_temperature, stage, digests)

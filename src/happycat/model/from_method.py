@@ -42,8 +42,9 @@ def write_model(
     the number of discoveries so far, `seed` that of those to come, `what` says what made the model.
     """
     state = State(calm, prototype_registry(calm, names, stages), stage, mean_cosine(calm), seed)
-    base = base_part(extractor, backbone.weights, backbone.precision, 1 + calm.random_views)
-    return model_file.create(path, base, version_part(state), what).number
+    base = base_part(extractor, backbone.weights, backbone.precision, 1 + calm.config.random_views)
+    with model_file.locked(path, new=True):
+        return model_file.create(path, base, version_part(state), what).number
 
 
 def prototype_registry(calm: Calm, names: Sequence[Name | None], stages: Sequence[int]) -> ClassRegistry:

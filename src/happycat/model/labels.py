@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from happycat.base.disk import replacing, write_json
+from happycat.base.disk import write_json
 from happycat.base.errors import HappycatError, InputError
 from happycat.base.version import __version__
-from happycat.images.collecting import FORMULA
+from happycat.images.collecting import write_table
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
 from happycat.model.estimator import Happycat
@@ -73,21 +72,10 @@ def write_labels(target: Path, rows: Sequence[LabelledImage]) -> None:
 
 
 def _write_csv(target: Path, rows: Sequence[LabelledImage]) -> None:
-    with (
-        replacing(target) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["path", "label", "id", "probability", "said"])
-        for row in rows:
-            cells = [
-                row.path,
-                str(row.label),
-                "" if row.id is None else str(row.id),
-                f"{row.probability:.6f}",
-                row.said,
-            ]
-            writer.writerow([f"'{cell}" if cell.startswith(FORMULA) else cell for cell in cells])
+    cells = (
+        (row.path, row.label, "" if row.id is None else row.id, f"{row.probability:.6f}", row.said) for row in rows
+    )
+    write_table(target, ("path", "label", "id", "probability", "said"), cells)
 
 
 def coco(rows: Sequence[LabelledImage]) -> dict[str, Any]:

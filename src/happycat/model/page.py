@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import datetime
 import io
 import os
@@ -17,9 +16,9 @@ from typing import Any
 import torch
 from PIL import Image, ImageOps
 
-from happycat.base.disk import replacing
 from happycat.base.errors import HappycatError
 from happycat.base.version import __version__
+from happycat.images.collecting import write_table
 from happycat.images.pictures import Pictures
 from happycat.model import file as model_file
 from happycat.model.classes import assignments, decide
@@ -106,15 +105,11 @@ def _by_importance(page: Page) -> list[int]:
 
 def write_assignments(path: Path, rows: Sequence[Assignment]) -> None:
     """A line an image: where it went."""
-    with (
-        replacing(path) as temporary,
-        open(temporary, "w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["image", "id", "class", "probability", "unsure"])
-        for row in rows:
-            known = "" if row.id is None else row.id
-            writer.writerow([row.image, known, row.label, f"{row.probability:.6f}", "yes" if row.unsure else ""])
+    cells = (
+        (row.image, "" if row.id is None else row.id, row.label, f"{row.probability:.6f}", "yes" if row.unsure else "")
+        for row in rows
+    )
+    write_table(path, ("image", "id", "class", "probability", "unsure"), cells)
 
 
 def _version_rows(versions: Sequence[dict[str, Any]]) -> tuple[tuple[int, str, str], ...]:

@@ -21,6 +21,7 @@ COLUMNS = {
     "sizes": np.int64,
     "lengths": np.float32,
 }
+MOST_IMAGES = 2**40
 CHANGING = ("vectors", "thresholds", "sizes", "lengths")  # what a moved image changes
 
 
@@ -65,7 +66,8 @@ class Pool:
         self._new: list[tuple[int, list[SplitTree]]] = []  # (stage, its trees with rows of the pool as children)
         self._columns: dict[str, np.ndarray] = {}
         self._dim: int | None = None
-        self._size = sum(len(self._piece(k, "counts")) for k in range(chunks))
+        self._first = np.cumsum([0, *(len(self._piece(k, "counts")) for k in range(chunks))]).tolist()  # row of a chunk
+        self._size: int = self._first[-1]
         self._changed: dict[int, dict[str, Any]] = self._stored_changes()
 
     def __len__(self) -> int:
@@ -181,7 +183,8 @@ class Pool:
         rows, columns = self._stored["changed.rows"], [self._stored[f"changed.{name}"] for name in CHANGING]
         named = zip(CHANGING, columns, strict=True)
         fits = all(len(column) == len(rows) and column.dtype == COLUMNS[name] for name, column in named)
-        if not fits or rows.dtype != np.int64 or not ((rows >= 0) & (rows < self._size)).all():
+        rows_fit = rows.dtype == np.int64 and ((rows >= 0) & (rows < self._size)).all() and (np.diff(rows) > 0).all()
+        if not fits or not rows_fit or not all(map(_usable, CHANGING, columns)):
             raise StorageError("the model's prototypes cannot be used: those that were changed do not fit the others")
         return {
             row: dict(zip(CHANGING, values, strict=True)) for row, *values in zip(rows.tolist(), *columns, strict=True)
@@ -192,7 +195,9 @@ class Pool:
             trees = self._new[chunk - self._num_stored][1]
             return np.concatenate([getattr(tree, name) for tree in trees])
         found = self._stored.get(f"pool.{chunk}.{name}")
-        if found is None or found.dtype != COLUMNS[name] or found.ndim != (2 if name in ("vectors", "children") else 1):
+        wide = 2 if name in ("vectors", "children") else 1
+        good = found is not None and found.dtype == COLUMNS[name] and found.ndim == wide and _usable(name, found)
+        if found is None or not good or (name == "children" and not _are_rows(found, self._first[chunk])):
             raise StorageError(
                 f"the model's prototypes cannot be used: {name} of chunk {chunk} is missing or malformed"
             )
@@ -203,7 +208,7 @@ class Pool:
             pieces = [self._piece(k, name) for k in range(self.num_chunks)]
             width = {"vectors": (0, 0), "children": (0, 2)}.get(name, (0,))
             column = np.concatenate(pieces) if pieces else np.empty(width, COLUMNS[name])
-            if len(column) != self._size or (name == "children" and not _are_rows(column, self._size)):
+            if len(column) != self._size:
                 raise StorageError(f"the model's prototypes cannot be used: their {name} do not fit each other")
             if name in CHANGING and self._changed:
                 column = np.array(column)
@@ -227,13 +232,23 @@ def usual_cosine(length: float, size: int) -> float | None:
     return (mean - 1) / rest**0.5 if rest > 1e-12 else 0.0
 
 
-def _are_rows(children: np.ndarray, size: int) -> bool:
-    """Whether children (M, 2) are pairs of later rows, or −1 twice: so there is no circle."""
-    if children.shape != (size, 2):
+def _are_rows(children: np.ndarray, first: int) -> bool:
+    """Whether children (m, 2) of rows from `first` on are pairs of later ones, or −1 twice; none is of two parents.
+
+    So there is no circle, and each row is met once on the way down.
+    """
+    if children.shape != (size := len(children), 2):
         return False
-    none = (children == -1).all(1)
-    later = (children > np.arange(size)[:, None]).all(1) & (children < size).all(1) & (children[:, 0] != children[:, 1])
-    return bool((none | later).all())
+    halves = children[(children != -1).any(1)] - first
+    later = (halves > np.flatnonzero((children != -1).any(1))[:, None]).all() and (halves < size).all()
+    return bool(later) and len(np.unique(halves)) == halves.size
+
+
+def _usable(name: str, column: np.ndarray) -> bool:
+    """Whether the numbers of a column can be those of prototypes."""
+    if name in ("counts", "sizes"):
+        return bool(((column >= 0) & (column <= MOST_IMAGES)).all())
+    return name != "lengths" or bool((column >= 0).all())
 
 
 def _checked(tree: SplitTree, first: int, dim: int | None) -> SplitTree:
@@ -262,8 +277,8 @@ def _checked(tree: SplitTree, first: int, dim: int | None) -> SplitTree:
         raise InputError(f"a class of {vectors.shape[1]} dimensions does not fit a registry of {dim}")
     if not (np.isfinite(vectors).all() and np.isfinite(lengths).all()) or np.isnan(thresholds).any():
         raise InputError("a split tree has numbers that are not finite")
-    if (counts < 0).any() or (sizes < 0).any() or (lengths < 0).any():
+    if not all(map(_usable, ("counts", "sizes", "lengths"), (counts, sizes, lengths))):
         raise InputError("a split tree has counts or lengths below 0")
-    if not _are_rows(children, size):
+    if len(children) != size or not _are_rows(children, 0):
         raise InputError("the children of a split tree are not pairs of later nodes")
     return SplitTree(vectors, counts, thresholds, np.where(children < 0, -1, children + first), sizes, lengths)

@@ -7,47 +7,33 @@ keeps its rows, so that what looks like it is not discovered again. What was sai
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from happycat.base.errors import InputError, StorageError
-from happycat.base.text import shown
 from happycat.model.counts import ImageCounts
 from happycat.model.entry import ClassEntry
-from happycat.model.naming import Name, Numbering, Reference, as_number, checked_name, same_name
+from happycat.model.naming import Name, Numbering, checked_name
 from happycat.model.pool import Pool, SplitTree
+from happycat.model.schema import CLASSES, check_keys
 from happycat.model.statements import Statements
+from happycat.model.table import ClassTable, check_table
 
-__all__ = ["Active", "ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
-
-MOST_IDS = 1_000_000  # a file that claims more was tampered with
-
-
-class Active(NamedTuple):
-    """The rows of the pool that images are compared with, (R,), and whose each is.
-
-    An owner is a position in the list of living classes, −1 for rows of dropped classes.
-    """
-
-    rows: np.ndarray
-    owner: np.ndarray
+__all__ = ["ClassEntry", "ClassRegistry", "Pool", "SplitTree"]
 
 
-class ClassRegistry:
-    """All classes there have ever been; the index of an entry is its id. Iteration gives the living ones."""
+class ClassRegistry(ClassTable):
+    """All classes there have ever been, and what a person says of them."""
 
     def __init__(self) -> None:
-        self.entries: list[ClassEntry] = []
-        self.pool = Pool()
+        super().__init__()
         self.statements = Statements()
         self.apart: set[tuple[int, int]] = set()  # ids of classes that a person said are not the same
         self.counts: ImageCounts | None = None  # None: no batch of images was predicted with these classes
-        self._numbering: Numbering | None = None
 
     # Stored
 
@@ -78,142 +64,29 @@ class ClassRegistry:
         """
         registry = cls()
         try:
+            check_keys(metadata, CLASSES, None, "the table of classes")
             registry.entries = [ClassEntry.unpacked(i, packed) for i, packed in enumerate(metadata["classes"])]
             registry.pool = Pool(arrays, metadata["chunks"])
             numbering = metadata["numbering"]
-            registry._numbering = None if numbering is None else Numbering(*map(int, numbering))
-            if metadata["next_id"] > MOST_IDS:
-                raise ValueError("too many ids")
+            registry._numbering = None if numbering is None else Numbering(*numbering)
             for i in range(len(registry.entries), metadata["next_id"]):
                 registry.entries.append(ClassEntry(id=i, name=None, stage=0, rows=(), dropped=True))
             registry.statements = Statements.stored(arrays, len(registry.entries), len(registry.pool))
-            registry.apart = {(int(one), int(two)) for one, two in metadata.get("apart", [])}
-            registry._check()
-            if (counts := metadata.get("counts")) is not None:
+            registry.apart = {(one, two) for one, two in metadata["apart"]}
+            check_table(registry.entries, len(registry.pool), registry.apart)
+            if (counts := metadata["counts"]) is not None:
                 registry.counts = ImageCounts.unpacked(counts, [entry.id for entry in registry])
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"the model's table of classes cannot be used ({error!r}); it was changed") from error
         return registry
 
-    def _check(self) -> None:
-        rows = [row for entry in self.entries for row in entry.rows]
-        if len(set(rows)) < len(rows) or not all(0 <= row < len(self.pool) for row in rows):
-            raise ValueError("rows that are not there, or of two classes")
-        if not all(0 <= number < len(self.entries) for pair in self.apart for number in pair):
-            raise ValueError("classes held apart that are not there")
-        for entry in self.entries:
-            met = {entry.id}
-            while entry.merged_into is not None:
-                if not 0 <= entry.merged_into < len(self.entries) or entry.merged_into in met:
-                    raise ValueError(f"class {entry.id} is part of {entry.merged_into}")
-                entry = self.entries[entry.merged_into]
-                met.add(entry.id)
-
-    # Who is there
-
-    def __iter__(self) -> Iterator[ClassEntry]:
-        return (entry for entry in self.entries if entry.alive)
-
-    def __len__(self) -> int:
-        return sum(entry.alive for entry in self.entries)
-
-    def root(self, entry: ClassEntry) -> ClassEntry:
-        """The class that the entry is part of, through all merges; itself if it was not merged."""
-        while entry.merged_into is not None:
-            entry = self.entries[entry.merged_into]
-        return entry
-
-    def owned(self, entry: ClassEntry) -> list[int]:
-        """The rows of a class and of what was merged into it."""
-        parts = (other for other in self.entries if self.root(other).id == entry.id)
-        return [row for part in parts for row in part.rows]
-
-    def learned_from(self, entry: ClassEntry) -> int:
-        """How many images the class and what was merged into it had when they were found; of a half, it would have."""
-        merged = (other for other in self.entries if other.merged_into == entry.id)
-        return int(self.pool.counts[list(entry.rows)].sum()) + sum(map(self.learned_from, merged))
+    # Classes come
 
     def count(self, places: Sequence[int], stage: int) -> None:
         """Take the images of a batch as counted: the position of each one's class among the living ones, or −1."""
         counts = np.bincount(np.asarray(places, np.int64) + 1, minlength=len(self) + 1)[1:].tolist()
         by_id = {entry.id: images for entry, images in zip(self, counts, strict=True)}
         self.counts = ImageCounts(stage=stage, total=len(places), by_id=by_id)
-
-    def label(self, entry: ClassEntry) -> Name:
-        """The class's name; without one "class ID", or a number of its own where labelled names are numbers."""
-        if entry.name is not None:
-            return entry.name
-        return f"class {entry.id}" if self._numbering is None else self._numbering.number(entry.id)
-
-    @property
-    def unknown(self) -> str | int:
-        """What images are called that fit no class."""
-        return "unknown" if self._numbering is None else self._numbering.unknown
-
-    def active(self) -> Active:
-        """The rows that images are compared with, in the order of the ids of the classes that they came with."""
-        place = {entry.id: i for i, entry in enumerate(self)}
-        pairs = [(row, place.get(self.root(entry).id, -1)) for entry in self.entries for row in entry.rows]
-        both = np.array(pairs, np.int64).reshape(-1, 2)
-        return Active(both[:, 0].copy(), both[:, 1].copy())
-
-    def find(self, which: int | str) -> ClassEntry:
-        """The living class with that id or name: `#14` or `id:14` is an id, `name:14` a name, another word either."""
-        matches = self._matches(Reference.of(which))
-        if not matches:
-            raise InputError(f"there is no class {_quoted(which)}; {self._hint(which)}")
-        if len(matches) > 1:
-            number, other = matches
-            called = "" if number.name is None else f" ({shown(number.name)})"
-            raise InputError(
-                f"'{shown(which)}' is both the number of class {number.id}{called} and the name of class "
-                f"{other.id}; write #{number.id} or name:{shown(which)}"
-            )
-        (entry,) = matches
-        if entry.ignored:
-            raise InputError(
-                f"{self.called(entry)} is no class: a person said that its {self.learned_from(entry)} images are to be "
-                "left alone; take that back to have them looked at again"
-            )
-        if self.root(entry).dropped:
-            raise InputError(f"{self.called(entry)} was dropped; only going back to an earlier version brings it back")
-        if entry.merged_into is not None:
-            into = self.entries[entry.merged_into]
-            raise InputError(f"{self.called(entry)} was merged into {self.called(into)}; split that to have it back")
-        return entry
-
-    def _matches(self, wanted: Reference) -> list[ClassEntry]:
-        """The class with that id, if there is one, then the one with that name; dropped classes have no name."""
-        number = wanted.id
-        by_id = [self.entries[number]] if number is not None and 0 <= number < len(self.entries) else []
-        by_id = [entry for entry in by_id if entry.rows]
-        by_name: list[ClassEntry] = []
-        if wanted.name is not None:
-            named = [entry for entry in self.entries if entry.rows and same_name(self._own(entry), wanted.name)]
-            by_name = [entry for entry in named if not self.root(entry).dropped] or ([] if by_id else named[-1:])
-        return list({entry.id: entry for entry in (*by_id, *by_name)}.values())
-
-    def _own(self, entry: ClassEntry) -> Name | None:
-        """What a class can be found by besides its id."""
-        return entry.name if self._numbering is None else self.label(entry)
-
-    def _hint(self, which: int | str) -> str:
-        near = difflib.get_close_matches(str(which), [str(self.label(entry)) for entry in self], 1)
-        if near:
-            return f"is '{shown(near[0])}' meant?"
-        some = [f"{entry.id} ({shown(self.label(entry))})" for entry in self]
-        return f"there are {', '.join(some[:5])}{', …' if len(some) > 5 else ''}"
-
-    def called(self, entry: ClassEntry) -> str:
-        """The class's label as it can be printed."""
-        return shown(self.label(entry))
-
-    def typed(self, word: str) -> Name:
-        """A name that was typed: a number where the labelled names are numbers, if it is one."""
-        number = as_number(word) if self._numbering else None
-        return word if number is None else number
-
-    # Classes come
 
     def add(self, name: Name | None, stage: int, tree: SplitTree, **flags: bool) -> ClassEntry:
         """A new class with the next id; a discovered one has no name yet."""
@@ -331,30 +204,6 @@ class ClassRegistry:
         self.counts = self.counts and self.counts.without(entry.id)
         return self._change(entry, dropped=True)
 
-    def _free(self, name: Name, entry: ClassEntry | None) -> Name:
-        """The name, if no other class has it; dropped classes have none any more."""
-        for other in self.entries:
-            if (entry is None or other.id != entry.id) and same_name(other.name, name):
-                root = self.root(other)
-                if root.dropped:
-                    continue
-                if root.id != other.id:
-                    raise InputError(
-                        f"'{shown(name)}' is class {other.id}, which is part of {self.called(root)} "
-                        f"(class {root.id}); split that first, or take another name"
-                    )
-                raise InputError(f"'{shown(name)}' is class {other.id} already; merge the two, or take another name")
-        if entry is not None and self._numbering and self._numbering.reserves(name, entry.id):
-            raise InputError(
-                f"{shown(name)} is a number that happycat gives: discovered classes have {self._numbering.first} and "
-                f"those above it, images that fit no class {self._numbering.unknown}; take another name"
-            )
-        return name
-
     def _change(self, entry: ClassEntry, **values: Any) -> ClassEntry:
         self.entries[entry.id] = replace(entry, **values)
         return self.entries[entry.id]
-
-
-def _quoted(which: int | str) -> str:
-    return f"'{shown(which)}'" if isinstance(which, str) else str(which)

@@ -20,7 +20,10 @@ from safetensors.numpy import load, save
 
 from happycat.base.disk import replacing
 from happycat.base.errors import HappycatError, InputError, StorageError
+from happycat.base.strict_json import parse_json
 from happycat.model import file as model_file
+from happycat.model.levels import DIGEST
+from happycat.model.schema import REVIEW, bearable, check_keys
 
 if TYPE_CHECKING:  # a correction reads a review: it needs neither Pillow nor t-SNE
     from happycat.images.pictures import Pictures
@@ -116,12 +119,9 @@ class Review:
             )
         try:
             arrays = load(content)
-            metadata = json.loads(arrays["metadata"].tobytes())
-            if arrays["points"].dtype != np.float32:
-                raise ValueError(f"points of {arrays['points'].dtype}")
-            if not all(len(arrays[name]) == len(metadata["keys"]) for name in ("points", "counted", "digests")):
-                raise ValueError("arrays of different lengths")
-        except (SafetensorError, KeyError, ValueError) as error:
+            metadata = parse_json(arrays.pop("metadata").tobytes(), "its list of images")
+            _check(metadata, arrays)
+        except (SafetensorError, LookupError, ValueError, TypeError, InputError) as error:
             raise StorageError(f"{path} cannot be used ({error}); it is of another version of happycat") from error
         return cls(
             keys=tuple(metadata["keys"]),
@@ -137,6 +137,31 @@ class Review:
             skipped=tuple((path, reason) for path, reason in metadata["skipped"]),
             duplicates=metadata["duplicates"],
         )
+
+    def check_fits(self, rows: int, dimensions: int) -> None:
+        """Refuse a review whose points are none of a model with so many rows of so many dimensions."""
+        if self.points.shape[1] != dimensions or not ((self.counted >= -1) & (self.counted < rows)).all():
+            raise StorageError("the review of the last discovery is of another model; discover its images again")
+
+
+def _check(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """A KeyError or ValueError if this is not what a review holds."""
+    check_keys(metadata, REVIEW, None, "the review")
+    number, dimensions = len(metadata["keys"]), arrays["points"].shape[-1]
+    if len(set(metadata["keys"])) < number:
+        raise ValueError("an image that is there twice")
+    shapes = {
+        "points": (np.float32, (number, dimensions)),
+        "learned": (np.float32, (number, dimensions)),
+        "counted": (np.int64, (number,)),
+        "digests": (np.uint8, (number, DIGEST)),
+        "places": (np.float32, (number, 2)),
+    }
+    for name, array in arrays.items():
+        if name not in shapes or (array.dtype, array.shape) != shapes[name] or not bearable(array):
+            raise ValueError(f"{name} is of {array.dtype} {list(array.shape)}, or not of finite numbers")
+    if missing := shapes.keys() - arrays.keys() - {"learned"}:
+        raise KeyError(min(missing))
 
 
 def last_review(model: Path) -> Review:

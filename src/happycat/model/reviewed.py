@@ -35,6 +35,9 @@ class ReviewedImages:
         slack = float(cat.calm_.shortfall + 2 * cat.calm_.deviation)
         return cls(cat.registry_, review, cat.calm_.softmax_temperature, slack, cat.stage_)
 
+    def __post_init__(self) -> None:
+        self.review.check_fits(*self.registry.pool.vectors.shape)
+
     def decision(self) -> Decision:
         """The classes that the images are given, as the registry is now."""
         return decide(self.registry, self.temperature, torch.from_numpy(self.review.points), self.review.digests)

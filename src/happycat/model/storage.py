@@ -11,15 +11,14 @@ from torch import Tensor
 
 from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
-from happycat.base.errors import StorageError
 from happycat.methods.calm.method import Calm, CalmConfig
-from happycat.model import file as model_file
 from happycat.model.classes import remember
 from happycat.model.file import ModelFile, Part
+from happycat.model.reading import content_errors, read_checked
 from happycat.model.registry import ClassRegistry
+from happycat.model.schema import VECTORS
 
 OF_CLASSES = ("memory.", "usual_cosines")  # what Calm has of each class
-VECTORS = "vectors"  # stands for a backbone where features are given
 
 
 class State(NamedTuple):
@@ -41,16 +40,10 @@ def version_part(state: State) -> Part:
 
 def read_model(path: str | Path) -> tuple[ModelFile, State, dict[str, Any]]:
     """The last version of a model file, its state, and the estimator's parameters that it was made with."""
-    found = model_file.read(path)
-    try:
+    found = read_checked(path)
+    with content_errors(path):
         state = read_state(found)
         return found, state, {**backbone_params(found.base), "random_state": state.random_state}
-    except KeyError as error:
-        raise StorageError(
-            f"{path} has no {error}, which this version of happycat needs: another one made it; fit the model again"
-        ) from error
-    except (ValueError, RuntimeError) as error:
-        raise StorageError(f"{path} holds something that is not a happycat model ({error!r})") from error
 
 
 def read_state(found: ModelFile) -> State:

@@ -11,17 +11,18 @@ import pytest
 from happycat.backbone.config import BackboneConfig
 from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT, Progress, duration
-from happycat.benchmark.paper import experiments, jobs, plan
+from happycat.benchmark.paper import experiments, jobs, plan, reports
 from happycat.benchmark.paper.catalogue import report_of
 from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
-from happycat.benchmark.paper.jobs import Setting
+from happycat.benchmark.paper.jobs import Setting, with_protocol
 from happycat.benchmark.paper.outputs import confidences
 from happycat.benchmark.paper.plan import longest
-from happycat.benchmark.paper.results import over_seeds
+from happycat.benchmark.paper.results import Results, over_seeds
 from happycat.benchmark.paper.study import Study
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import Request
 from happycat.methods.happy import HappyConfig
+from happycat.report.tables import Cell
 from tests.helpers.runs import QUICK, quick_request
 
 
@@ -55,7 +56,7 @@ def test_all_methods_run_and_share_stage_0(main):
     assert len(first.stage_scores()) == 1
     for method in ("simgcd", "simgcd_lwf", "frost", "gm", "happy"):
         record = Record(main.folder / "glyphs" / f"{method}-seed0")
-        assert record.model(0)["sha256"] == first.model(0)["sha256"]
+        assert record.stage(0).files() == first.stage(0).files()
         assert len(record.stage_scores()) == 3
 
 
@@ -199,7 +200,7 @@ def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["ablation", "prior", "unknown-k", "bias", "confidence", "corruption", "calm-ablation"]
+    "name", ["ablation", "prior", "unknown-k", "bias", "preliminary", "confidence", "corruption", "calm-ablation"]
 )
 def test_an_experiment_runs_and_is_drawn(name, main, tmp_path):
     made = study(name, main.folder)
@@ -218,6 +219,48 @@ def test_ten_stages_start_from_the_same_stage_0(main):
         "metagcd-stages=10-seed0",
         "happy-stages=10-seed0",
     }
+
+
+def test_each_class_order_has_its_own_stage_0_and_the_spread_is_shown(main, tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "ORDERS", 2)
+    made = study("orders", main.folder)
+    jobs = {job.request.out.name: job for job in made.jobs()}
+    assert list(jobs) == [
+        *("stage0-happy-seed0", "stage0-happy-order_seed=1-seed0", "happy-seed0", "happy-order_seed=1-seed0"),
+        *("calm-seed0", "calm-order_seed=1-seed0"),
+    ]
+    usual, shuffled = (jobs[name].split for name in ("happy-seed0", "happy-order_seed=1-seed0"))
+    assert usual.classes != shuffled.classes
+    made.carry_out(1, SILENT)
+    report = report_of("orders")(made.results())
+    rows = {labels[1:]: cells for labels, cells in report.tables["orders"].rows}
+    found = [rows["Happy", order][0].mean for order in ("usual", "shuffled 1")]
+    assert rows["Happy", "mean of 2"][0] == over_seeds(found)
+    assert all(path.exists() for path in report.draw(tmp_path))
+
+
+def test_a_shuffled_order_takes_the_place_of_a_given_one(tmp_path):
+    request = quick_request(tmp_path, class_order=tmp_path / "order.txt")
+    assert with_protocol(request, {"base_classes": 4}).class_order == tmp_path / "order.txt"
+    assert with_protocol(request, {"base_classes": 4, "order_seed": 1}).class_order is None
+
+
+@pytest.mark.parametrize("evaluation", ["inductive", "transductive"])
+def test_tables_say_how_k_means_was_tested(evaluation, tmp_path):
+    results = study("forgetting", tmp_path, method_values={**QUICK, "evaluation": evaluation}).results()
+    (note,) = results.evaluation_notes()
+    assert note.startswith("metagcd, vanilla_gcd: ")
+    assert note.endswith(f"({evaluation})")
+    assert study("bias", tmp_path).results().evaluation_notes() == ()
+
+
+def test_every_curve_has_error_bars_where_there_are_seeds(monkeypatch, tmp_path):
+    """The sweep over τ_h, whose flat line is one number repeated."""
+    drawn = []
+    monkeypatch.setattr(reports, "lines", lambda panels, stem: drawn.extend(panels))
+    monkeypatch.setattr(Results, "cell", lambda *_: Cell(50.0, 2.0))
+    report_of("hardness")(study("hardness", tmp_path, seeds=2).results()).draw(tmp_path)
+    assert [list(line.spread) for panel in drawn for line in panel.series] == [[2.0] * 5] * 2
 
 
 def test_the_ablation_switches_what_its_rows_say():

@@ -120,6 +120,24 @@ def test_an_exchange_that_gains_next_to_nothing_is_not_made():
     assert same.order == [0]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_gains_that_are_kept_are_those_that_the_objective_says(seed):
+    dense = at_random(60, 25, seed)
+    selection = dense.selection()
+
+    def check() -> None:
+        now = dense.objective(selection.order)
+        more = [dense.objective([*selection.order, c]) - now for c in range(25)]
+        np.testing.assert_allclose(selection.gains, more, rtol=0, atol=1e-12)
+
+    check()
+    for _ in range(30):  # five more than there are groups
+        for place in selection.add():
+            selection.exchange(place)
+        check()
+    assert selection.order[-1] >= 25  # what rounding leaves of a gain is none
+
+
 def test_a_components_loss_is_what_is_missing_without_it_and_its_images_are_those_nearest():
     dense = at_random()
     selection = dense.selection()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from happycat.benchmark.paper import outputs, reports
+from happycat.benchmark.paper.curves import orders_report, preliminary_report
 from happycat.benchmark.paper.reports import Report
 from happycat.benchmark.paper.results import Results
 
@@ -22,9 +23,11 @@ def report_of(name: str, severity: int = 2, own_corruptions: bool = False) -> Ca
         "prior": reports.prior_report,
         "unknown-k": reports.unknown_k_report,
         "bias": reports.bias_report,
+        "preliminary": preliminary_report,
         "confidence": outputs.confidence_report,
         "corruption": outputs.corruption_report(severity, own_corruptions),
         "fine-grained": averages(name, "Fine-grained data sets, averages over the stages", "tab:appendix-fine-grained"),
+        "orders": orders_report,
         "calm-ablation": averages(name, "Calm without its parts, averages over the stages"),
     }
     return made[name]

@@ -1,4 +1,4 @@
-"""Feature vectors for `calm-check`: NumPy files or scikit-learn's digits, and their splits, one a class order."""
+"""Feature vectors for `calm-check`: NumPy files, read and written, or scikit-learn's digits; a split a class order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from happycat.backbone.extraction import CENTRE, FeatureExtractor
 from happycat.base.config import Checked, setting
+from happycat.base.disk import replacing
 from happycat.base.errors import InputError
+from happycat.base.progress import Progress
+from happycat.base.ranks import Helped
 from happycat.benchmark.protocol import Protocol, Split, check_split, make_split
 from happycat.images.pictures import ArrayPictures, Images, Pictures
 from happycat.images.sources import VectorRows, accepted
@@ -19,6 +23,10 @@ from happycat.images.sources import VectorRows, accepted
 ARRAYS = ("X", "cls", "part")
 PARTS = ("train", "test")
 FEWEST_CLASSES = 4
+UNREADABLE = (  # what NumPy and zipfile make of a file that is damaged, or no such file
+    *(OSError, ValueError, EOFError, TypeError, AttributeError, RuntimeError, MemoryError),
+    *(BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +75,30 @@ def read_features(path: Path) -> Images:
     )
 
 
+def write_features(
+    path: Path, images: Images, extractor: FeatureExtractor, progress: Progress, cache_dir: Path
+) -> tuple[int, int]:
+    """Write the file that `read_features` reads: features (N, D) of the centre view of every image; returns N and D.
+
+    `key` (N,) is what each image is called in the data set. What is extracted is kept in `cache_dir` meanwhile.
+    Several processes share this work; the first one writes, the others are done with it (`Helped`).
+    """
+    sides = (images.train, images.train_labels), (images.test, images.test_labels)
+    advance = progress.step("extracting features", len(images.train) + len(images.test))
+    features = [extractor.extract(pictures, CENTRE, advance, cache_dir)[:, 0].numpy() for pictures, _ in sides]
+    if not extractor.ranks.first:
+        raise Helped
+    made = {
+        "X": np.concatenate(features),
+        "cls": np.array(images.classes)[np.concatenate([labels for _, labels in sides])],
+        "part": np.repeat(PARTS, [len(pictures) for pictures, _ in sides]),
+        "key": np.array([key for pictures, _ in sides for key in pictures.keys]),
+    }
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, allow_pickle=False, **made)
+    return made["X"].shape
+
+
 def _arrays(path: Path) -> list[np.ndarray]:
     """The arrays of the file that are needed; nothing in it is ever executed."""
     if not path.is_file():
@@ -76,7 +108,7 @@ def _arrays(path: Path) -> list[np.ndarray]:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise InputError(f"{path} has no array {missing[0]!r}; it needs {', '.join(ARRAYS)}")
             return [file[name] for name in ARRAYS]
-    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path} cannot be read as a NumPy file of several arrays (.npz): {error}") from error
 
 

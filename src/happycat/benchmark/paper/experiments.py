@@ -170,6 +170,27 @@ def confidence(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
     return (Variant(label="self-training alone", values=_switched(**parts)), Variant(label="Happy"))
 
 
+def preliminary(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    """The model that the paper begins with, and the same with what makes it learn new classes at all."""
+    parts = dict.fromkeys(PARTS, False)
+    return (
+        Variant(label="self-training alone", values=_switched(**parts)),
+        Variant(label="with entropy and init", values=_switched(**{**parts, "entropy": True, "init": True})),
+    )
+
+
+ORDERS = 5
+
+
+def orders(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    """The usual class order and shuffled ones; a class's images are drawn alike in all of them."""
+    return tuple(
+        Variant(label=NAMES[method], method=method, protocol={"order_seed": seed} if seed else {})
+        for method in ("happy", "calm")
+        for seed in range(ORDERS)
+    )
+
+
 def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
     parts: dict[str, dict] = {
         "Calm": {},
@@ -207,13 +228,16 @@ EXPERIMENTS = {
     "prior": Experiment("the true ratio of new images in the entropy term", ("cifar100",), prior),
     "unknown-k": Experiment("the number of new classes estimated", ("cifar100",), unknown_k),
     "bias": Experiment("prediction bias and hardness bias", ("cifar100", "cub"), bias),
+    "preliminary": Experiment("old and new after each stage, and each labelled class", ("cifar100",), preliminary),
     "confidence": Experiment("confidence in old and new classes", ("cifar100",), confidence),
-    "corruption": Experiment("15 shifted distributions", ("cifar100",), some_methods),
+    "corruption": Experiment("16 shifted distributions, Gaussian blur among them", ("cifar100",), some_methods),
     "fine-grained": Experiment("cars and aircraft", ("cars", "aircraft"), some_methods),
+    "orders": Experiment("Happy and Calm over five class orders", ("cifar100",), orders),
     "calm-ablation": Experiment("Calm's parts left out one at a time", ("cifar100",), calm_ablation),
 }
-# Not of the paper, on feature vectors of one's own, with arguments and flags of their own:
+# With arguments and flags of their own:
 OWN_EXPERIMENTS = {
+    "splits": "the data sets' splits as a table, and class orders as files with checksums; needs no images",
     "calm-check": "Calm on feature vectors of one's own, with supervised bounds",
     "questions": "what a person's answers are worth, on feature vectors: chosen against random questions",
 }

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from happycat.backbone.config import Backbone, FeatureBackbone, build, build_for_features, build_untrained
-from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.tail import Tail
 from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT
+from happycat.base.strict_json import as_json
 from happycat.benchmark.data import Extraction, StageData
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
@@ -23,7 +24,8 @@ from happycat.benchmark.setup import (
     the_split,
 )
 from happycat.images import datasets as images
-from happycat.images.datasets.outline import OUTLINES, outline
+from happycat.images.datasets import PUBLISHED
+from happycat.images.datasets.outline import outline
 from happycat.methods import METHODS
 from happycat.methods.method import MethodConfig, TrainedConfig
 
@@ -38,7 +40,7 @@ class Setting:
         try:
             self.data = images.load(request.dataset, request.root, **request.dataset_options)
         except InputError as error:
-            if not planned or request.dataset not in OUTLINES:
+            if not planned or request.dataset not in PUBLISHED:
                 raise
             self.data = outline(request.dataset)
             number = len(self.data.train) + len(self.data.test)
@@ -51,7 +53,7 @@ class Setting:
     def split(self, protocol: dict) -> Split:
         key = json.dumps(protocol, sort_keys=True)
         if key not in self._splits:
-            self._splits[key] = the_split(replace(self.request, protocol_values=protocol), self.data)
+            self._splits[key] = the_split(with_protocol(self.request, protocol), self.data)
         return self._splits[key]
 
     def parts(self, seed: int, any_model: bool) -> Backbone | FeatureBackbone:
@@ -76,6 +78,12 @@ class Setting:
 
     def config(self, method: str, values: dict) -> MethodConfig:
         return method_config(method, self.request.flavour, self.data, values)[1]
+
+
+def with_protocol(request: Request, protocol: dict) -> Request:
+    """The request with these values of the protocol; an order that is shuffled takes the place of a given one."""
+    order = request.class_order if protocol.get("order_seed") is None else None
+    return replace(request, protocol_values=protocol, class_order=order)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +147,7 @@ class Job:
             )
         asked = run_metadata(request, config, pretraining, setting.data, trunk, request.loop, start)["numbers"]
         there = Record(folder).metadata()["numbers"]
-        if changed := [name for name, value in json.loads(json.dumps(asked)).items() if there.get(name) != value]:
+        if changed := [name for name, value in as_json(asked).items() if there.get(name) != value]:
             raise InputError(f"{folder} was run with another {changed[0]}; give another folder, or delete it")
         return True
 
@@ -161,13 +169,13 @@ class Job:
         """The views whose tokens or features are not on disk yet, and the room that all of them take there."""
         setting, request = self.setting, self.request
         method_class, config, _ = configs(request, setting.data, setting.scratch)
-        method = method_class(Vectors(self.parts.tail.dim), config) if self.features_only else None
         data = StageData(
             images=setting.data,
             split=self.split,
             backbone=self.parts,
             scratch=setting.scratch,
-            random_views=method.random_views if method else None,
+            method=method_class,
+            method_config=config,
             config=request.loop,
             folder=request.out,
             progress=SILENT,

@@ -61,6 +61,7 @@ def stages_report(name: str, title: str, table: Callable[[str], str]) -> Callabl
             columns=columns,
             rows=tuple(rows),
             better=("", *("high",) * (len(columns) - 1)),  # methods share Stage-0
+            notes=results.evaluation_notes(),
         )
         return Report({name: made}, lambda folder: lines(panels, folder / name))
 
@@ -118,6 +119,7 @@ def averages_report(name: str, title: str, table: str | None = None) -> Callable
             columns=tuple(group.title() for group in GROUPS),
             rows=tuple(rows),
             better=("high",) * 3,
+            notes=results.evaluation_notes(),
         )
         return Report({name: made}, lambda folder: bars(panels, folder / name))
 
@@ -174,21 +176,26 @@ def forgetting_report(results: Results) -> Report:
         columns=("M_f", "M_d"),
         rows=tuple(rows),
         better=("low", "high"),
+        notes=results.evaluation_notes(),
     )
     return Report({"forgetting": made}, lambda folder: bars(panels, folder / "forgetting"))
 
 
 def bias_report(results: Results) -> Report:
-    """Δp and Δr after stage 1 with and without entropy; Var_0 and Acc_h at the end with and without hardness."""
+    """Δp and Δr after stage 1 with and without entropy; Var_0 and Acc_h at the end with and without hardness.
+
+    Beside Δp over all test images, as the paper defines it, stands the one in which old and new images weigh alike.
+    """
     last = results.num_stages
     made, panels = {}, []
     for name, title, table, stage, part, metrics, better in (
         ("probability", "Prediction bias after stage 1", "tab:prob-bias-mitigation", 1, "entropy",
-         ("delta_p", "delta_r"), ("low", "low")),
+         ("delta_p", "delta_p_balanced", "delta_r"), ("low", "", "low")),
         ("hardness", "Hardness bias after the last stage", "tab:hard-bias-mitigation", last, "hardness",
          ("var_0", "acc_h"), ("low", "high")),
     ):  # fmt: skip
-        columns = {"delta_p": "Δp", "delta_r": "Δr", "var_0": "Var_0", "acc_h": "Acc_h"}
+        columns = {"delta_p": "Δp", "delta_p_balanced": "Δp balanced", "delta_r": "Δr"}
+        columns |= {"var_0": "Var_0", "acc_h": "Acc_h"}
         rows = []
         for dataset in results.datasets:
             shown = [v for v in results.variants(dataset) if part in v.paper]
@@ -232,7 +239,7 @@ def hardness_report(results: Results) -> Report:
             rows.append(((dataset, variant.label), (cells[variant.label],)))
         without = cells["without hardness"]
         sweep = [cells[f"τ_h = {t:g}"] for t in HARDNESS]
-        flat = Series("without hardness", [without.mean] * len(sweep))
+        flat = series("without hardness", [without] * len(sweep))
         panels.append(Panel(dataset, [f"{t:g}" for t in HARDNESS], [series("with hardness", sweep), flat],
                             "τ_h", "average All (%)"))  # fmt: skip
     made = ResultTable(

@@ -18,6 +18,10 @@ from happycat.report.tables import Cell
 if TYPE_CHECKING:
     from happycat.benchmark.paper.jobs import Job
 
+EVALUATIONS = {
+    "inductive": "test images go to the nearest centre of k-means on the stage's own images",
+    "transductive": "k-means runs on the test images themselves",
+}
 Scores = list[dict]  # of the stages of one run, Stage-0 first
 
 
@@ -55,6 +59,15 @@ class Results:
     ) -> Cell:
         """Mean and standard deviation over seeds of a figure that a run's stage scores give."""
         return over_seeds([figure(r.stage_scores()) for r in self.records(dataset, variant)], paper)
+
+    def evaluation_notes(self) -> tuple[str, ...]:
+        """How the methods with k-means were tested, for a note below a table; none without such a method."""
+        ways: dict[str, set[str]] = {}
+        for rows in self.runs.values():
+            for variant, (job, *_) in rows:
+                if (evaluation := getattr(job.config, "evaluation", None)) is not None:
+                    ways.setdefault(evaluation, set()).add(variant.method)
+        return tuple(f"{', '.join(sorted(names))}: {EVALUATIONS[way]} ({way})" for way, names in ways.items())
 
     def published(self, table: str, metric: str, dataset: str, **where: object) -> float | None:
         return published(table, metric, dataset=self.paper_names[dataset], **where)

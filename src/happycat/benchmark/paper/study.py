@@ -16,7 +16,7 @@ from happycat.base.errors import InputError
 from happycat.base.progress import SILENT, Progress
 from happycat.base.ranks import ALONE, Ranks
 from happycat.benchmark.paper.experiments import Variant
-from happycat.benchmark.paper.jobs import Job, Setting
+from happycat.benchmark.paper.jobs import Job, Setting, with_protocol
 from happycat.benchmark.paper.plan import plan_lines
 from happycat.benchmark.paper.results import Results
 from happycat.benchmark.protocol import Split
@@ -56,18 +56,17 @@ class Study:
         usual = setting.config(variant.method, {k: v for k, v in common.items() if k in own})
         values = {k: v for k, v in variant.values.items() if getattr(usual, k) != v}
         protocol = {k: v for k, v in variant.protocol.items() if request.protocol_values.get(k) != v}
-        slug = "-".join([variant.method, *(f"{k}={_short(v)}" for k, v in (values | variant.loop | protocol).items())])
-        start = self._stage0(name, setting, variant.method, seed)
+        slug = "-".join([variant.method, *_changes(values | variant.loop | protocol)])
+        start = self._stage0(name, setting, variant.method, seed, protocol)
         if start:
             common = {k: v for k, v in common.items() if not k.startswith("base_")}
         return Job(
             title=f"{name}, {slug}, seed {seed}",
             setting=setting,
             request=replace(
-                request,
+                with_protocol(request, request.protocol_values | protocol),
                 method=variant.method,
                 method_values=common | values,
-                protocol_values=request.protocol_values | protocol,
                 loop=replace(request.loop, seed=seed, **variant.loop),
                 start=start,
                 out=self.folder / name / f"{slug}-seed{seed}",
@@ -82,19 +81,24 @@ class Study:
         known = {f.name for owner in owners for f in fields(owner)}
         return {name: value for name, value in request.method_values.items() if name in known}
 
-    def _stage0(self, name: str, setting: Setting, method: str, seed: int) -> Path | None:
-        """The folder of the Stage-0 that the method starts from, and a job that fills it."""
+    def _stage0(self, name: str, setting: Setting, method: str, seed: int, protocol: dict[str, Any]) -> Path | None:
+        """The folder of the Stage-0 that the method starts from, and a job that fills it.
+
+        It is the same for any number of stages, and another for other labelled classes.
+        """
         first = FIRST.get(METHODS[method][0].family)
         if first is None:
             return None
-        request, out = setting.request, self.folder / name / f"stage0-{first}-seed{seed}"
+        own = {k: v for k, v in protocol.items() if k != "stages"}
+        slug = "-".join(["stage0", first, *_changes(own)])
+        request, out = setting.request, self.folder / name / f"{slug}-seed{seed}"
         self.stage0.setdefault(
             out,
             Job(
-                title=f"{name}, Stage-0 of {first}, seed {seed}",
+                title=f"{name}, {slug}, seed {seed}",
                 setting=setting,
                 request=replace(
-                    request,
+                    with_protocol(request, request.protocol_values | own),
                     method=first,
                     method_values=self._fitting(setting, first, {}),
                     loop=replace(request.loop, seed=seed, until=0),
@@ -141,9 +145,14 @@ def _run_all(jobs: list[Job], num_jobs: int, progress: Progress, ranks: Ranks) -
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
     with ProcessPoolExecutor(num_jobs, multiprocessing.get_context("spawn")) as pool:
         pending = {pool.submit(_run_quietly, job.request, threads): job.title for job in jobs}
-        for future in as_completed(pending):
-            future.result()
-            yield pending[future]
+        try:
+            for future in as_completed(pending):
+                future.result()
+                yield pending[future]
+        except KeyboardInterrupt:  # SIGTERM is sent to this process alone
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
 
 
 def _run_quietly(request: Request, threads: int) -> None:
@@ -155,6 +164,11 @@ def run_one(request: Request, progress: Progress, ranks: Ranks = ALONE) -> None:
     loop = prepare(replace(request, resume=True), progress, ranks)
     with loop.record:
         loop.run()
+
+
+def _changes(values: dict[str, Any]) -> list[str]:
+    """Changed values as parts of a folder's name."""
+    return [f"{name}={_short(value)}" for name, value in values.items()]
 
 
 def _short(value: object) -> str:

@@ -24,9 +24,9 @@ from happycat.images.datasets import (
     imagenet100,
     tiny_imagenet,
 )
-from happycat.images.pictures import Images, Pictures
+from happycat.images.pictures import Images, Pictures, Published
 
-__all__ = ["DATASETS", "Images", "Pictures", "load"]
+__all__ = ["DATASETS", "PUBLISHED", "Images", "Pictures", "Published", "load"]
 
 DATASETS: dict[str, Callable[..., Images]] = {
     "digits": digits.load,
@@ -39,6 +39,10 @@ DATASETS: dict[str, Callable[..., Images]] = {
     "cars": cars.load,
     "aircraft": aircraft.load,
     "folder": folder.load,
+}
+PUBLISHED: dict[str, Published] = {  # what can be said of them without their files
+    module.__name__.rpartition(".")[2]: module.PUBLISHED
+    for module in (digits, cifar100, tiny_imagenet, imagenet100, cub, cars, aircraft)
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from happycat.images.datasets.archive import check_count, check_present, from_torchvision, labels, rows, unpacked
-from happycat.images.pictures import FilePictures, Images
+from happycat.images.pictures import FilePictures, Images, Published
 
 # The known classes of the Semantic Shift Benchmark (Vaze et al., 2022), as published.
 BASE = (
@@ -21,6 +21,12 @@ NOVEL = (
     *(40, 74, 78, 42, 89, 54, 90, 20, 34, 62),
     *(13, 49, 87, 98, 7, 32, 84, 61, 15, 60),
     *(83, 55, 51, 25, 86, 94, 9, 6, 96, 91),
+)
+PUBLISHED = Published(
+    protocol={"base_classes": 50, "stages": 5, "labelled_share": 0.8, "new_per_class": 55, "old_per_class": 10},
+    order=BASE + NOVEL,
+    train=6_667,
+    test=3_333,
 )
 
 
@@ -42,14 +48,8 @@ def load(root: Path | str, download: bool = False) -> Images:
         train_labels=train_labels,
         test=test,
         test_labels=test_labels,
-        protocol={
-            "base_classes": 50,
-            "stages": 5,
-            "labelled_share": 0.8,
-            "new_per_class": 55,
-            "old_per_class": 10,
-        },
-        order=BASE + NOVEL,
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from happycat.base.errors import InputError
 from happycat.images.datasets.archive import check_count, check_present, unpacked
-from happycat.images.pictures import FilePictures, Images
+from happycat.images.pictures import FilePictures, Images, Published
 
 # The known classes of the Semantic Shift Benchmark (Vaze et al., 2022), as published.
 BASE = (
@@ -25,6 +25,12 @@ NOVEL = (
     *(86, 101, 4, 83, 61, 60, 8, 24, 29, 59, 57, 10, 124, 79, 3, 51, 42, 69, 18),
     *(52, 35, 71, 17, 47, 116, 77, 107, 48, 128, 23, 103, 31, 43, 68, 179, 183, 92, 32),
     *(130, 99, 108, 37, 56, 113, 65, 58, 88, 78, 19, 94, 120, 55, 33, 115, 15, 132, 90, 87, 66, 63),
+)
+PUBLISHED = Published(
+    protocol={"base_classes": 98, "stages": 5, "labelled_share": 0.8, "new_per_class": 30, "old_per_class": 6},
+    order=BASE + NOVEL,
+    train=8_144,
+    test=8_041,
 )
 ADVICE = "it cannot be downloaded any more; put a copy in torchvision's layout (devkit/, cars_train/, cars_test/)"
 
@@ -48,14 +54,8 @@ def load(root: Path | str, download: bool = False) -> Images:
         train_labels=train_labels,
         test=test,
         test_labels=test_labels,
-        protocol={
-            "base_classes": 98,
-            "stages": 5,
-            "labelled_share": 0.8,
-            "new_per_class": 30,
-            "old_per_class": 6,
-        },
-        order=BASE + NOVEL,
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
     )
 
 

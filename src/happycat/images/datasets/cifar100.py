@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from happycat.images.datasets.archive import from_torchvision
-from happycat.images.pictures import ArrayPictures, Images
+from happycat.images.pictures import ArrayPictures, Images, Published
 
 # The ten new classes of each stage in turn, as the paper's authors ran them; the base is labels 0…49.
 NOVEL = (
@@ -17,8 +17,12 @@ NOVEL = (
     *(55, 67, 90, 99, 51, 62, 87, 74, 56, 73),
     *(86, 71, 69, 59, 89, 96, 53, 50, 97, 94),
 )
-ORDER = (*range(50), *NOVEL)
-PROTOCOL = {"base_classes": 50, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25}
+PUBLISHED = Published(
+    protocol={"base_classes": 50, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25},
+    order=(*range(50), *NOVEL),
+    train=50_000,
+    test=10_000,
+)
 
 
 def load(root: Path | str, download: bool = False) -> Images:
@@ -34,6 +38,6 @@ def load(root: Path | str, download: bool = False) -> Images:
         train_labels=np.array(train.targets, dtype=np.int64),
         test=ArrayPictures(test.data),
         test_labels=np.array(test.targets, dtype=np.int64),
-        protocol=dict(PROTOCOL),
-        order=ORDER,
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from happycat.base.errors import InputError
 from happycat.images.datasets.archive import check_count, check_present, numbers, rows, unpacked
-from happycat.images.pictures import FilePictures, Images
+from happycat.images.pictures import FilePictures, Images, Published
 
 # The known classes of the Semantic Shift Benchmark (Vaze et al., 2022), as published.
 BASE = (
@@ -25,6 +25,12 @@ NOVEL = (
     *(2, 117, 85, 83, 6, 29, 33, 78, 73, 8, 182, 114, 1, 65, 57, 103, 21, 66, 46, 105),
     *(20, 60, 127, 112, 155, 169, 62, 165, 25, 180, 36, 58, 102, 192, 194, 132, 37, 187, 140, 152),
     *(49, 71, 159, 96, 75, 125, 113, 22, 175, 138, 173, 68, 41, 164, 16, 191, 128, 122, 100, 90),
+)
+PUBLISHED = Published(
+    protocol={"base_classes": 100, "stages": 5, "labelled_share": 0.8, "new_per_class": 25, "old_per_class": 5},
+    order=BASE + NOVEL,
+    train=5_994,
+    test=5_794,
 )
 
 
@@ -52,14 +58,8 @@ def load(root: Path | str) -> Images:
         train_labels=labels["train"],
         test=pictures["test"],
         test_labels=labels["test"],
-        protocol={
-            "base_classes": 100,
-            "stages": 5,
-            "labelled_share": 0.8,
-            "new_per_class": 25,
-            "old_per_class": 5,
-        },
-        order=BASE + NOVEL,
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
         method_values={"parametric": {"base_entropy_weight": 2.0, "epochs": 20}},
     )
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from happycat.images.pictures import ArrayPictures, Images
+from happycat.images.pictures import ArrayPictures, Images, Published
+
+PUBLISHED = Published(
+    protocol={"base_classes": 6, "stages": 2, "labelled_share": 0.8, "new_per_class": 100, "old_per_class": 25},
+    order=tuple(range(10)),
+    train=1_352,
+    test=445,
+)
 
 
 def load() -> Images:
@@ -25,14 +32,8 @@ def load() -> Images:
         train_labels=labels[~test],
         test=ArrayPictures(pixels[test]),
         test_labels=labels[test],
-        protocol={
-            "base_classes": 6,
-            "stages": 2,
-            "labelled_share": 0.8,
-            "new_per_class": 100,
-            "old_per_class": 25,
-        },
-        order=tuple(range(10)),
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
         mirror=False,
         crop_share=0.75,  # a pixel of shift is nothing to a photograph and much to a picture of 8 × 8
     )

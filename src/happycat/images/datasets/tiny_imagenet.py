@@ -8,7 +8,7 @@ import numpy as np
 
 from happycat.base.errors import InputError
 from happycat.images.datasets.archive import check_count, check_present, distinct, labels, picture_keys, rows, unpacked
-from happycat.images.pictures import FilePictures, Images
+from happycat.images.pictures import FilePictures, Images, Published
 
 # The twenty new classes of each stage in turn, as the paper's authors ran them; the base is labels 0…99.
 NOVEL = (
@@ -18,8 +18,12 @@ NOVEL = (
     *(110, 131, 166, 157, 179, 185, 132, 184, 114, 189, 119, 129, 149, 197, 198, 169, 120, 194, 172, 177),
     *(125, 137, 181, 146, 139, 165, 158, 112, 188, 170, 187, 136, 121, 183, 109, 196, 167, 164, 147, 144),
 )
-ORDER = (*range(100), *NOVEL)
-PROTOCOL = {"base_classes": 100, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25}
+PUBLISHED = Published(
+    protocol={"base_classes": 100, "stages": 5, "labelled_share": 0.8, "new_per_class": 400, "old_per_class": 25},
+    order=(*range(100), *NOVEL),
+    train=100_000,
+    test=10_000,
+)
 
 
 def load(root: Path | str) -> Images:
@@ -50,6 +54,6 @@ def load(root: Path | str) -> Images:
         train_labels=np.array(train_labels, dtype=np.int64),
         test=FilePictures(folder, test),
         test_labels=labels([wnid for _, wnid in table], wnids, annotations),
-        protocol=dict(PROTOCOL),
-        order=ORDER,
+        protocol=dict(PUBLISHED.protocol),
+        order=PUBLISHED.order,
     )

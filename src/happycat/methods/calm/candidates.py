@@ -71,24 +71,27 @@ def find_groups(points: Tensor, familiar: Tensor) -> Groups:
 
 
 def explained(groups: Groups, points: Tensor, have: Tensor) -> Explained:
-    """What each group explains of the unit points (N, d) that have a cosine (N,) already."""
-    images, cosines, numbers, first = [], [], [np.zeros(1, np.int64)], 0
-    for sums in chunks(groups.sums, len(points)):
-        products, squares = sums @ points.T, sums.square().sum(1)
-        values = products / squares.clamp_min(1e-12).sqrt()[:, None]
-        part = groups.members[first : first + len(sums)]
-        size = np.diff(part.indptr)
-        group = torch.from_numpy(np.repeat(np.arange(len(size)), size)).to(points.device)
-        member = torch.from_numpy(part.indices).long().to(points.device)
-        values[group, member] = leave_one_out(products[group, member], squares[group])
-        more = values > have
-        images.append(more.nonzero()[:, 1].cpu().numpy())
-        cosines.append(values[more].cpu().numpy())
+    """What each group explains of the unit points (N, d) that have a cosine (N,) already.
+
+    Some images with all groups at a time: of very many images, a few groups with all would be a slow, thin product.
+    """
+    squares, groups_of = groups.sums.square().sum(1), csr_array(groups.members.T)
+    group, cosine, numbers, first = [], [], [np.zeros(1, np.int64)], 0
+    for some in chunks(points, len(squares)):
+        part = slice(first, first + len(some))
+        products, own = some @ groups.sums.T, groups_of[part].tocoo()
+        image, member = (torch.from_numpy(places).long().to(points.device) for places in (own.row, own.col))
+        within = leave_one_out(products[image, member], squares[member])
+        values = products.div_(squares.clamp_min(1e-12).sqrt())
+        values[image, member] = within
+        more = values > have[part, None]
+        group.append(more.nonzero()[:, 1].int().cpu().numpy())
+        cosine.append(values[more].cpu().numpy())
         numbers.append(more.sum(1).cpu().numpy())
-        first += len(sums)
-    image = np.concatenate(images) if images else np.zeros(0, np.int64)
-    cosine = np.concatenate(cosines) if cosines else np.zeros(0, np.float32)
-    return Explained(np.concatenate(numbers).cumsum(), image, cosine)
+        first += len(some)
+    joined = (np.concatenate(cosine), np.concatenate(group), np.concatenate(numbers).cumsum())
+    by_group = csr_array(joined, (len(points), len(squares))).tocsc()
+    return Explained(by_group.indptr, by_group.indices, by_group.data)
 
 
 def leave_one_out(products: Tensor, squares: Tensor) -> Tensor:

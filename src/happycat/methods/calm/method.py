@@ -63,6 +63,15 @@ class CalmConfig(MethodConfig):
     episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
     held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
+    patches: bool = setting(True, "mean of a ViT's patch tokens beside its class token")
+
+    @property
+    def random_views(self) -> int:
+        return self.averaged_views
+
+    @property
+    def with_patches(self) -> bool:
+        return self.patches
 
 
 class Calm(Method):
@@ -95,10 +104,6 @@ class Calm(Method):
         self.register_buffer("duplicate_cosine", torch.tensor(NEVER))
         self.register_buffer("number_values", torch.zeros(NUM_VALUES, 5))
         self._calibrated = False  # from `calibrate` until `fit`
-
-    @property
-    def random_views(self) -> int:
-        return self.config.averaged_views
 
     def calibrate(self, unseen: Unseen, generator: torch.Generator) -> None:
         features = normalize(unseen.features, dim=-1)
@@ -137,12 +142,9 @@ class Calm(Method):
         self._set("duplicate_cosine", duplicate_cosine(points, labels))
         self.memory.measure_radius(self.space(features[:, 0]), labels)
 
-    def discover(
-        self, unlabelled: Unlabelled, num_new: int, training: Training, barred: Tensor | None = None
-    ) -> Iterator[Epoch]:
-        """One stage; `barred` (P, 2) are pairs of an image and an old class that it is not of."""
+    def discover(self, unlabelled: Unlabelled, num_new: int, training: Training) -> Iterator[Epoch]:
         points = self.points(unlabelled)
-        self.learn(points, self.search(points, barred, training.ranks).best(num_new, float(self.temperature)))
+        self.learn(points, self.search(points, ranks=training.ranks).best(num_new, float(self.temperature)))
         yield from ()
 
     def learn(self, points: Tensor, mixture: Mixture) -> None:
@@ -159,29 +161,31 @@ class Calm(Method):
         self.usual_cosines = torch.cat([self.usual_cosines, usual])
 
     def count(
-        self,
-        unlabelled: Unlabelled,
-        generator: torch.Generator,
-        most: int | None = None,
-        advance: Advance = nobody,
-        barred: Tensor | None = None,
+        self, unlabelled: Unlabelled, generator: torch.Generator, most: int | None = None, advance: Advance = nobody
     ) -> Count:
-        """How many new classes there are among the images: from 0 on, to `most` if that is given.
+        """How many new classes there are among the images: from 0 on, to `most` if that is given."""
+        possible = len(unlabelled) - 1
+        most = possible if most is None else min(most, possible)
+        return self.estimate(self.search(self.points(unlabelled)), most, advance)
+
+    def estimate(self, search: Search, most: int, advance: Advance = nobody) -> Count:
+        """How many new classes the search has found, from 0 to `most`.
 
         `advance` is told of each component that was tried, and how many can be; all of it when the rest need not be.
-        `barred` is as in `discover`.
         """
-        most = len(unlabelled) - 1 if most is None else min(most, len(unlabelled) - 1)
         if most < 1:
             return NOTHING_NEW
-        search, model = self.search(self.points(unlabelled), barred), self.number_model
+        model = self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
         return count(model.probabilities(steps), most)
 
     def search(self, points: Tensor, barred: Tensor | None = None, ranks: Ranks = ALONE) -> Search:
-        """The search among the images at these points; of copies of an image, one counts. `barred` as in `discover`."""
+        """The search among the images at these points; of copies of an image, one counts.
+
+        `barred` (P, 2) are pairs of an image and an old class that it is not of.
+        """
         old = self.memory.prototypes
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))

@@ -1,6 +1,7 @@
 """Facility location: candidates are chosen so that each image has a component with a large cosine.
 
-Added one by one, then each is exchanged for a better one as long as there is one. Nothing is drawn at random.
+Added one by one, then each is exchanged for a better one as long as there is one. Nothing is drawn at random. What each
+group would gain is kept, and only the images whose largest cosine has changed are looked at again.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from happycat.methods.calm.candidates import Explained
 
 SWEEPS = 10  # of exchanges at most
 TOLERANCE = 1e-5  # an image, of what an exchange gains
+ROUNDING = 1e-9  # of gains that are 0
 
 
 class Component(NamedTuple):
@@ -33,8 +36,11 @@ class Selection:
     def __init__(self, have: np.ndarray, explained: Explained):
         self.have, self.explained = have.astype(np.float64), explained
         self.num_groups = len(explained.start) - 1
-        self.group = np.repeat(np.arange(self.num_groups), np.diff(explained.start))
+        pairs = csr_array((explained.cosine, explained.image, explained.start), (self.num_groups, len(have)))
+        self._by_image = pairs.tocsc()
         self.order: list[int] = []
+        self.top = np.full(len(have), np.inf)
+        self.gains = np.zeros(self.num_groups)  # what each adds to the sum over images of their largest cosines
         self._update()
 
     def choose(self, number: int) -> list[int]:
@@ -60,9 +66,8 @@ class Selection:
     def add(self) -> list[int]:
         """Choose the group that gains most; returns the places of all that lost images to it."""
         nearest = self.nearest
-        gains = self._gains(self.top)
-        best = int(gains.argmax()) if len(gains) else 0
-        if not len(gains) or gains[best] <= 0:
+        best = int(self.gains.argmax()) if self.num_groups else 0
+        if not self.num_groups or self.gains[best] <= ROUNDING:
             alone = [group - self.num_groups for group in self.order if group >= self.num_groups]
             worst = self.top.copy()
             worst[alone] = np.inf
@@ -74,11 +79,12 @@ class Selection:
 
     def exchange(self, place: int) -> bool:
         """Exchange a chosen group for the one that gains most in its place; says whether there is a better one."""
-        gains = self._gains(np.where(self.nearest == place + 1, self.second, self.top))
-        if not len(gains):
+        if not self.num_groups:
             return False
+        own = np.flatnonzero(self.nearest == place + 1)
+        gains = self.gains + self._gained(own, self.second[own], self.top[own])
         best, now = int(gains.argmax()), self.order[place]
-        if gains[best] <= (gains[now] if now < len(gains) else 0) + TOLERANCE * len(self.have):
+        if gains[best] <= (gains[now] if now < self.num_groups else 0) + TOLERANCE * len(self.have):
             return False
         self.order[place] = best
         self._update()
@@ -89,18 +95,19 @@ class Selection:
         losses = np.bincount(self.nearest, self.top - self.second, len(self.order) + 1)
         return [Component(*pair) for pair in zip(images[1:].tolist(), losses[1:].tolist(), strict=True)]
 
-    def _gains(self, have: np.ndarray) -> np.ndarray:
-        """What each group adds to the sum over images of their largest cosines, (M,)."""
-        more = np.maximum(self.explained.cosine - have[self.explained.image], 0)
-        return np.bincount(self.group, more, self.num_groups)
+    def _gained(self, images: np.ndarray, have: np.ndarray, had: np.ndarray) -> np.ndarray:
+        """What each group gains more (M,) if some images (n,) have these largest cosines, not those that they had."""
+        rows, number = _rows(self._by_image.indptr, images)
+        cosine, have, had = self._by_image.data[rows], np.repeat(have, number), np.repeat(had, number)
+        more = np.maximum(cosine - have, 0) - np.maximum(cosine - had, 0)
+        return np.bincount(self._by_image.indices[rows], more, self.num_groups)
 
     def _update(self) -> None:
         """Each image's largest and second largest cosine, and whose the largest is: 0 nobody's, or a place + 1."""
-        start, groups = self.explained.start, [group for group in self.order if group < self.num_groups]
-        rows = np.concatenate([np.zeros(0, int), *(np.arange(start[g], start[g + 1]) for g in groups)])
-        places = np.flatnonzero(np.array(self.order) < self.num_groups) + 1
-        place = np.repeat(places, [start[g + 1] - start[g] for g in groups])
-        image, cosine = self.explained.image[rows], self.explained.cosine[rows]
+        order, had = np.array(self.order, int), self.top
+        places = np.flatnonzero(order < self.num_groups)
+        rows, number = _rows(self.explained.start, order[places])
+        place, image, cosine = np.repeat(places + 1, number), self.explained.image[rows], self.explained.cosine[rows]
         self.top, self.nearest = self.have.copy(), np.zeros(len(self.have), int)
         np.maximum.at(self.top, image, cosine)
         largest = np.flatnonzero(cosine == self.top[image])[::-1]
@@ -108,3 +115,11 @@ class Selection:
         others = self.nearest[image] != place
         self.second = self.have.copy()
         np.maximum.at(self.second, image[others], cosine[others])
+        changed = np.flatnonzero(self.top != had)
+        self.gains += self._gained(changed, self.top[changed], had[changed])
+
+
+def _rows(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers from start[i] to start[i + 1] for each i of `which`, one after the other, and how many each has."""
+    number = start[which + 1] - start[which]
+    return np.arange(number.sum()) + np.repeat(start[which] - number.cumsum() + number, number), number
