@@ -32,7 +32,7 @@ def whole(low: int = 0, high: int = MOST) -> Check:
 
 def real(low: float, high: float) -> Check:
     """A number of that range."""
-    return lambda value: type(value) in (int, float) and low <= value <= high
+    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def text(value: Any) -> bool:
