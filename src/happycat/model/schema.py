@@ -87,12 +87,12 @@ COUNT = {  # an estimate of the number of classes
     **dict.fromkeys(("number", "low", "high"), whole()),
     "numbers": several(whole()),
     "curve": several(real(-1e300, 1e300)),
-    "measure": text,
 }
+MORE_OF_COUNT = {"measure": text}
 FOUND = {
     **dict.fromkeys(("images", "unsure", "skipped", "duplicates"), whole()),
     "new": several(whole(high=MOST_IDS)),
-    "count": maybe(keyed(COUNT)),
+    "count": maybe(keyed(COUNT, MORE_OF_COUNT)),
 }
 DESCRIPTION = {"number": whole(1), "what": text, "when": moment, "happycat": text}
 MORE_OF_VERSION = {"images": whole(), "review": sha256, "results": text, "found": keyed(FOUND)}
@@ -124,7 +124,7 @@ REVIEW = {
     "root": maybe(text),
     "stage": whole(),
     "found": whole(),
-    "count": maybe(keyed(COUNT)),
+    "count": maybe(keyed(COUNT, MORE_OF_COUNT)),
     "skipped": several(several(text, 2)),
     "duplicates": whole(),
 }
