@@ -18,6 +18,7 @@ import typer
 from happycat.base.errors import HappycatError
 from happycat.cli import corrections
 from happycat.model.registry import ClassRegistry, SplitTree
+from tests.helpers.models import write_classes
 
 COMMANDS = ("name", "merge", "split", "drop", "undo", "show")
 
@@ -171,7 +172,6 @@ def test_control_characters_do_not_reach_the_terminal(model):
 HOLD = """
 import sys, time
 from happycat.model import file
-from tests.helpers.models import write_classes
 sys.argv = ["happycat", "discover", "shop.cat"]
 with file.locked(sys.stdin.readline().strip()):
     print("held", flush=True)

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from happycat.base.errors import InputError
 from happycat.model import file as model_file
 from happycat.model.corrections import correct, undo
+from happycat.model.file import Part
 from happycat.model.registry import ClassRegistry, SplitTree
 from tests.helpers.models import write_classes
 
@@ -122,7 +123,7 @@ class Corrections(RuleBasedStateMachine):
         registry = ClassRegistry.of(model.metadata, model.arrays)
         for _ in range(new):
             self._add(registry, None, len(self.past), number, depth)
-        version = Part(registry.metadata(), registry.arrays())
+        version = Part({**model.metadata, **registry.metadata()}, {**model.arrays, **registry.arrays()})
         model_file.append(self.path, version, model.tag, "discover")
 
     @rule(i=CHOICE, name=st.sampled_from(["lion", "crab", "1", "4"]))
