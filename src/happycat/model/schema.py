@@ -89,13 +89,13 @@ COUNT = {  # an estimate of the number of classes
     "curve": several(real(-1e300, 1e300)),
 }
 MORE_OF_COUNT = {"measure": text}
-FOUND = {
-    **dict.fromkeys(("images", "unsure", "skipped", "duplicates"), whole()),
-    "new": several(whole(high=MOST_IDS)),
+FOUND = {"images": whole(), "new": several(whole(high=MOST_IDS))}
+MORE_OF_FOUND = {
+    **dict.fromkeys(("unsure", "skipped", "duplicates"), whole()),
     "count": maybe(keyed(COUNT, MORE_OF_COUNT)),
 }
 DESCRIPTION = {"number": whole(1), "what": text, "when": moment, "happycat": text}
-MORE_OF_VERSION = {"images": whole(), "review": sha256, "results": text, "found": keyed(FOUND)}
+MORE_OF_VERSION = {"images": whole(), "review": sha256, "results": text, "found": keyed(FOUND, MORE_OF_FOUND)}
 BASE = {"backbone": text, "weights": maybe(text), "precision": maybe(text), "views": whole(1, 1000)}
 MORE_OF_BASE = {
     "image_size": maybe(whole(1, 100_000)),
