@@ -90,6 +90,7 @@ def chromium() -> webdriver.Chrome:
         options.add_argument(f"--{flag}")
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    browser.set_script_timeout(110)
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
     browser.execute_cdp_cmd("Performance.enable", {})
     return browser
