@@ -4,9 +4,9 @@
 
 FOLDER has real images, which are repeated with small changes until there are enough; their vectors are random
 directions (benchmarks/app.py), `--largest` of them of one class. The app is served as `happycat app` does. For each
-view a line is printed: the elements in the document at most, the processor's time in the page's process, the longest task
-and the longest time between two frames (which other processes prolong), the memory of the page's script. It needs the
-extra `dev` (selenium), Chromium and Linux.
+view a line is printed: the elements in the document at most, the processor's time in the page's process, the longest
+task and the longest time between two frames (which other processes prolong), the memory of the page's script. It needs
+the extra `dev` (selenium), Chromium and Linux.
 """
 
 from __future__ import annotations

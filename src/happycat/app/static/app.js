@@ -163,9 +163,16 @@ function route() {
   return { section: name in views ? name : "classes", tab: name };
 }
 
+/** The view that is shown: without images to look at, the one that says so. */
+function shownView() {
+  const wanted = route();
+  const bare = !store.state.review && ["review", "map", "images"].includes(wanted.section);
+  return bare ? { section: "classes", tab: "classes" } : wanted;
+}
+
 function show() {
   if (!store.state) return;
-  const { section, which, tab } = route();
+  const { section, which, tab } = shownView();
   for (const view of findAll(".view")) view.hidden = view.id !== `view-${section}`;
   for (const link of findAll("nav a")) {
     if (viewOf(link.hash) === tab) {
@@ -188,7 +195,7 @@ function refresh() {
   find("#redo").disabled = !state.redo;
   find("#checked").textContent = right ? `checked ${thousands(store.checked)} of ${thousands(right)}` : "";
   find("#unsure-number").textContent = right ? thousands(store.unsure().length) : "";
-  const { section } = route();
+  const { section } = shownView();
   if (section !== "images") views[section].refresh();
   else show();
 }
@@ -215,7 +222,7 @@ addEventListener("keydown", (event) => {
   }
   if (event.altKey || typing(event.target) || find("dialog[open]")) return;
   if (event.key === "?") return void showKeys();
-  if (route().section === "review") return void views.review.key(event);
+  if (shownView().section === "review") return void views.review.key(event);
   if (event.key === "Escape") selection.clear();
   else if (selection.images.size && ACTIONS[key]) {
     event.preventDefault();
