@@ -97,7 +97,7 @@ def discover_classes(
         search, count = calm.search(learned[free], barred) if len(free) else None, None
         if number is None:
             advance = progress.step("counting new classes")
-            count = calm.estimate(search, len(free) - 1, advance) if search is not None else NOTHING_NEW
+            count = NOTHING_NEW if search is None or len(free) < 2 else calm.estimate(search, len(free) - 1, advance)
             number = count.number
         progress.step("discovering")
         if search is not None:

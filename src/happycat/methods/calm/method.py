@@ -170,15 +170,15 @@ class Calm(Method):
         """How many new classes there are among the images: from 0 on, to `most` if that is given."""
         possible = len(unlabelled) - 1
         most = possible if most is None else min(most, possible)
-        return NOTHING_NEW if most < 1 else self.estimate(self.search(self.points(unlabelled)), most, advance)
+        if most < 1:
+            return NOTHING_NEW
+        return self.estimate(self.search(self.points(unlabelled)), most, advance)
 
     def estimate(self, search: Search, most: int, advance: Advance = nobody) -> Count:
-        """How many new classes the search has found, from 0 to `most`.
+        """How many new classes there are among the images of a search, from 0 to `most`, which is 1 at least.
 
         `advance` is told of each component that was tried, and how many can be; all of it when the rest need not be.
         """
-        if most < 1:
-            return NOTHING_NEW
         model = self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
