@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python benchmarks/app.py --images 20000 --known 100 --new 100
 
-A model of random directions whose last discovery has so many images, as vectors; with `--pictures` each is a small
-file, too. Requests are made to the server as the page makes them, in this process, `--repeats` times; medians are
+A model of random directions whose last discovery has so many images, as vectors; with `--pictures FOLDER` each
+is a file, too, made of those of the folder. Requests are made to the server as the page makes them, in this process, `--repeats` times; medians are
 printed: the time, that of the processor (which counts beside other processes), and the bytes of the answer.
 """
 
@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageEnhance
 from starlette.testclient import TestClient
 from torch.nn.functional import normalize
 
@@ -38,10 +38,16 @@ TOKEN, HOST = "benchmark", "127.0.0.1:8123"
 ORIGIN = {"origin": f"http://{HOST}", "sec-fetch-site": "same-origin"}
 
 
-def make_model(folder: Path, images: int, known: int, new: int, features: int, pictures: bool) -> Path:
-    """A model with so many known and new classes, and a discovery of images of all of them; nothing is learned."""
+def make_model(
+    folder: Path, images: int, known: int, new: int, features: int, pictures: Path | None, largest: int = 0
+) -> Path:
+    """A model with so many known and new classes, and a discovery of images of all of them; nothing is learned.
+
+    `pictures`: a folder of images that the discovery's are made of; `largest`: images more of the first new class.
+    """
     random = np.random.default_rng(0)
     truth = random.integers(0, known + new, images)
+    truth[:largest] = known
     calm = Calm(Vectors(features), CalmConfig())
     calm.space.set(torch.zeros(features), torch.eye(features))
     prototypes = normalize(torch.from_numpy(random.normal(size=(known + new, features))).float(), dim=-1)
@@ -57,7 +63,7 @@ def make_model(folder: Path, images: int, known: int, new: int, features: int, p
     inbox.mkdir()
     results.mkdir()
     review = Review(
-        keys=tuple(f"{i:06}.png" for i in range(images)),
+        keys=tuple(f"{i:06}.jpg" for i in range(images)),
         points=points.numpy(),
         learned=points.numpy(),
         counted=truth.astype(np.int64),
@@ -69,13 +75,20 @@ def make_model(folder: Path, images: int, known: int, new: int, features: int, p
         count=None,
     )
     if pictures:
-        for key, colour in zip(review.keys, random.integers(0, 256, (images, 4, 4, 3), np.uint8), strict=True):
-            Image.fromarray(colour).resize((64, 64)).save(inbox / key)
+        draw(pictures, [inbox / key for key in review.keys])
     count_images(registry, points, calm.softmax_temperature, 1, review.digests)
     more = {"found": {"new": []}, "results": str(results), "review": review.write(results), "images": images}
     state = State(calm, registry, 1, 0.7, 0)
-    model_file.create(model, base_part(None, None, None), version_part(state), f"discover {inbox}", more)
+    model_file.create(model, base_part(None, None, None, views=1), version_part(state), f"discover {inbox}", more)
     return model
+
+
+def draw(source: Path, targets: list[Path]) -> None:
+    """Images of a folder, repeated with another brightness each time until there are enough."""
+    found = sorted(path for path in source.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
+    for n, target in enumerate(targets):
+        picture = Image.open(found[n % len(found)]).convert("RGB")
+        ImageEnhance.Brightness(picture).enhance(1 - 0.1 * (n // len(found))).save(target, quality=90)
 
 
 class Tab:
@@ -116,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in (("images", 20000), ("known", 100), ("new", 100), ("features", 384), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=usual)
-    parser.add_argument("--pictures", action="store_true", help="write image files and measure thumbnails as well")
+    parser.add_argument("--pictures", type=Path, help="a folder of images, to measure thumbnails as well")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

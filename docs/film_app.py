@@ -105,6 +105,7 @@ def act(film: Film, names: list[str]) -> None:
         film.look(900, 1)
     card = film.all("#new-cards .card")[2]
     film.centre(card)
+    film.until(lambda: card.find_elements("css selector", ".thumb"))
     thumbs = card.find_elements("css selector", ".thumb")[-3:]
     for thumb in thumbs:
         thumb.find_element("css selector", ".tick").click()

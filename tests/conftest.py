@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.helpers.browser import chromium
 from tests.helpers.runs import quick_run
 
 torch.set_num_threads(1)  # tests run beside each other
@@ -26,3 +27,11 @@ def finished(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "run"
     quick_run(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One browser for all tests that look at pages."""
+    browser = chromium(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.quit()

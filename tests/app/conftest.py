@@ -56,24 +56,6 @@ def visited(model: Path) -> Iterator[Visit]:
         yield Visit(client, editor, desk, discoveries)
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver")
-    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-    if not program or not driver:
-        pytest.skip("needs chromium and chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    flags = "headless=new no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in (*flags.split(), "disable-component-update", "disable-sync", "window-size=1280,1000"):
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(service=webdriver.ChromeService(driver), options=options)
-    yield browser
-    browser.quit()
-
-
 @pytest.fixture(scope="module")
 def running(browser, first_shop, tmp_path_factory):
     """The app of a copy of the model, served to all tests of a module."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 
 import uvicorn
 
@@ -15,6 +14,7 @@ from happycat.app.routes import make_app
 from happycat.app.serving import Server, listening
 from happycat.model.editor import Editor
 from tests.app.visits import no_work
+from tests.helpers.browser import Onlooker
 
 TOKEN = "token"
 
@@ -34,7 +34,7 @@ class Running:
         self.server = Server(uvicorn.Config(app, log_level="error", lifespan="off"), ready.set)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
         self.thread.start()
-        assert ready.wait(10)
+        assert ready.wait(60)
 
     def begin_again(self, first):
         """Put the model back as it was at first, and take away what a test has made beside it."""
@@ -53,7 +53,7 @@ class Running:
         self.socket.close()
 
 
-class Person:
+class Person(Onlooker):
     """A person at the app."""
 
     visits = 0
@@ -61,7 +61,8 @@ class Person:
     def __init__(self, browser, app):
         from selenium.webdriver import ActionChains
 
-        self.browser, self.app = browser, app
+        super().__init__(browser)
+        self.app = app
         self.hand = ActionChains(browser, duration=20)
 
     def open(self, view=""):
@@ -70,43 +71,18 @@ class Person:
         self.until(lambda: self.run("document.body.classList.contains('ready')"))
         self.run("document.documentElement.style.scrollBehavior = 'auto'")
 
+    def go(self, view):
+        """Go to another view of the page, as its tab does."""
+        turned = "addEventListener('hashchange', () => arguments[1](), {once: true}); location.hash = arguments[0]"
+        self.browser.execute_async_script(turned, view)
+
     def look_again(self):
         """Come back to the tab: it asks at once what is new."""
         self.run("document.dispatchEvent(new Event('visibilitychange'))")
 
-    def run(self, script, *arguments):
-        return self.browser.execute_script(f"return {script}", *arguments)
-
     def text(self, selector):
         """The text of an element, or of none: it may just be drawn anew."""
         return self.run("document.querySelector(arguments[0])?.textContent ?? ''", selector)
-
-    def one(self, selector):
-        return self.browser.find_element("css selector", selector)
-
-    def all(self, selector):
-        return self.browser.find_elements("css selector", selector)
-
-    def shown(self, selector):
-        return [element for element in self.all(selector) if element.is_displayed()]
-
-    def until(self, true, seconds=15):
-        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
-
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            try:
-                if true():
-                    return
-            except (NoSuchElementException, StaleElementReferenceException):
-                pass  # it is drawn anew
-            time.sleep(0.02)
-        raise AssertionError("it takes too long")
-
-    def click(self, selector):
-        element = self.one(selector) if isinstance(selector, str) else selector
-        self.run("arguments[0].scrollIntoView({block: 'center'})", element)
-        element.click()
 
     def press(self, *keys):
         from selenium.webdriver import ActionChains

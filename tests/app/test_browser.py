@@ -122,7 +122,7 @@ def test_reloading_loses_nothing_and_the_history_jumps(person):
     person.version(3)
     person.browser.refresh()
     person.until(lambda: person.one(f"{person.card(6)} h3").text == "fox")
-    person.open("#history")
+    person.go("#history")
     rows = [row.text for row in person.all("#versions li")]
     assert len(rows) == 3
     assert "name #6 'fox'" in rows[0]
@@ -162,7 +162,7 @@ def test_a_tab_that_is_behind_is_told_and_refreshes(person):
 def test_the_lasso_selects_on_the_map(person):
     from selenium.webdriver.common.keys import Keys
 
-    person.open("#map")
+    person.go("#map")
     canvas = person.one("#view-map canvas")
     person.until(lambda: canvas.get_attribute("data-zoom") == "1.00")
     size = canvas.size
@@ -176,13 +176,12 @@ def test_the_lasso_selects_on_the_map(person):
 
 def test_no_view_is_wider_than_the_window(person):
     for width in (1280, 390):
-        metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-        person.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        person.resize(width)
         for view in ("classes", "review", "map", "unsure", "discover", "teach", "history", "class-6"):
             person.run(f"location.hash = '#{view}'")
             person.until(lambda: person.shown(".view"))
             assert person.run("document.documentElement.scrollWidth") <= width, view
-    person.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    person.resize()
 
 
 def test_the_card_in_view_stays_where_it_is_when_pictures_are_moved(person):

@@ -31,7 +31,7 @@ COMPARED = """(async () => {
 
 def test_a_proposal_is_looked_at_and_accepted_in_part(person):
     discover(person.app.editor.path, person.app.editor.path.parent / "more", [0, 22, 23], propose=True)
-    person.open("#discover")
+    person.go("#discover")
     person.until(lambda: "2 new classes in 42 images" in person.text("#proposal-list"))
     person.click("#proposal-list button")
     person.until(lambda: len(person.shown("#proposal-cards .card")) == 2)
@@ -55,7 +55,7 @@ def test_a_discovery_is_proposed_and_refused(person):
         return discover(person.app.editor.path, inbox, [0, 22, 23], number, propose=True)
 
     person.app.discoveries.work.propose = propose
-    person.open("#discover")
+    person.go("#discover")
     person.one("#inbox").send_keys(str(inbox))
     person.one("#number").send_keys("2")
     person.click("#propose")
@@ -70,7 +70,7 @@ def test_a_discovery_is_proposed_and_refused(person):
 
 
 def test_the_slider_shows_what_would_change_and_changes_it(person):
-    person.open("#discover")
+    person.go("#discover")
     slide = "(() => { const s = document.querySelector('#slider'); s.value = arguments[0]; s.oninput(); })()"
     assert person.text("#again-note") == "As many as now."
     person.browser.execute_script(slide.replace("arguments[0]", "1"))

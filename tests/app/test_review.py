@@ -10,7 +10,7 @@ from tests.app.shop import discover
 def test_review_by_keys_alone(person):
     from selenium.webdriver.common.keys import Keys
 
-    person.open("#review")
+    person.go("#review")
     person.until(lambda: person.shown(".review-grid .thumb"))
     shown = [int(thumb.get_attribute("data-dot")) for thumb in person.all(".review-grid .thumb")]
     number = person.app.editor.assigned()[shown[0]].id
@@ -29,9 +29,9 @@ def test_review_by_keys_alone(person):
     person.press("e")
     person.until(lambda: person.run("document.activeElement.id") == "review-name")
     person.press("fox", Keys.ENTER)
-    person.until(lambda: "fox" in person.text("#review h2"))
+    person.until(lambda: "fox" in person.text("#review h1"))
     person.press("g")
-    person.until(lambda: "Are all of these fox?" in person.text("#review h2"))
+    person.until(lambda: "Are all of these fox?" in person.text("#review h1"))
     person.press("n")
     person.until(lambda: "to check" in person.text("#review .note"))
     person.press("A")
@@ -39,7 +39,7 @@ def test_review_by_keys_alone(person):
 
 
 def test_a_class_grows_by_bisecting_its_candidates(person):
-    person.open("#review")
+    person.go("#review")
     person.until(lambda: person.shown(".review-grid .thumb"))
     number = person.app.editor.assigned()[int(person.one(".review-grid .thumb").get_attribute("data-dot"))].id
     ranked = person.app.editor.ranked(number)
@@ -56,20 +56,20 @@ def test_a_class_grows_by_bisecting_its_candidates(person):
 
 
 def test_review_goes_on_with_unsure_images_and_questions(person):
-    person.open("#review")
+    person.go("#review")
     for _ in range(12):
-        title = person.text("#review h2")
+        title = person.text("#review h1")
         if title == "Which class is it?":
             break
         person.press("A")
-        person.until(lambda title=title: person.text("#review h2") != title)
+        person.until(lambda title=title: person.text("#review h1") != title)
     person.until(lambda: person.all("#review .candidates button"))
     left = sum(not row.said for row in person.app.editor.assigned())
     person.press("1")
     person.until(lambda: sum(not row.said for row in person.app.editor.assigned()) == left - 1)
     for _ in range(left):
         person.press("i")
-    person.until(lambda: person.text("#review h2") not in ("Which class is it?", "Questions"))
+    person.until(lambda: person.text("#review h1") not in ("Which class is it?", "Questions"))
     if "Done" not in person.text("#review") and person.all(".question"):
         version = person.app.editor.version
         person.press("n")
@@ -88,7 +88,7 @@ def test_a_discovery_shows_its_progress_and_is_cancelled_or_done(person):
     person.app.discoveries.work.discover = work
     inbox = person.app.editor.path.parent / "more"
     inbox.mkdir()
-    person.open("#discover")
+    person.go("#discover")
     person.one("#inbox").send_keys(str(inbox))
     person.one("#number").send_keys("2")
     person.click("#discover-form .main")
@@ -117,7 +117,7 @@ def test_dropped_files_become_an_inbox(person, tmp_path):
     person.app.discoveries.work.discover = lambda inbox, number, progress: got.append(inbox)
     (tmp_path / "text.png").write_text("no image")
     pictures = sorted((folder / "inbox").glob("*.png"))[:3]
-    person.open("#discover")
+    person.go("#discover")
     person.one("#files").send_keys("\n".join(map(str, (*pictures, tmp_path / "text.png"))))
     person.until(lambda: got == [folder / "shop-inbox-1"])
     assert sorted(path.name for path in got[0].iterdir()) == [path.name for path in pictures]

@@ -180,9 +180,10 @@ def test_thumbnails_are_kept_in_the_folder_of_the_discovery(made, tmp_path):
     Thumbnails().of(image, folder)
     (stored,) = (folder / "thumbnails").glob("*/*")
     assert made == ["a.png"] * 2
-    stored.write_bytes(b"half")  # what is not whole is not shown
-    Thumbnails().of(image, folder)
-    assert made == ["a.png"] * 3
+    for damaged in (b"half", bytes([stored.read_bytes()[0] ^ 1]) + stored.read_bytes()[1:]):
+        stored.write_bytes(damaged)  # what is not as it was written is not shown
+        Thumbnails().of(image, folder)
+    assert made == ["a.png"] * 4
     shutil.rmtree(folder)
     Thumbnails().of(image, folder)
     assert not folder.exists()  # the person deleted it
@@ -191,7 +192,7 @@ def test_thumbnails_are_kept_in_the_folder_of_the_discovery(made, tmp_path):
 def test_stored_thumbnails_are_bounded(made, tmp_path):
     for name in "abc":
         (tmp_path / name).touch()
-        Thumbnails(disk=25).of(tmp_path / name, tmp_path)
+        Thumbnails(disk=100).of(tmp_path / name, tmp_path)
     assert len(list((tmp_path / "thumbnails").glob("*/*"))) == 2
 
 

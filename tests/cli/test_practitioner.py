@@ -341,7 +341,8 @@ def test_a_model_that_was_cut_off_names_its_last_good_version(discovered, tmp_pa
     code, _, err = say("show", cut)
     assert code == 2
     assert "its last good version is 1" in err
-    assert say("undo", cut)[0] == 0
+    assert say("undo", cut)[0] == 2
+    assert say("doctor", cut, "--repair")[0] == 0
     assert model_file.read(cut).number == 1
 
 

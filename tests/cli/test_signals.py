@@ -58,7 +58,7 @@ def test_within_a_command_the_advice_is_given(number, monkeypatch, capsys):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-@pytest.mark.parametrize("name", ["list", "cache", "stages", "demo"])
+@pytest.mark.parametrize("name", ["list", "cache", "demo", "speed"])
 def test_every_command_ends_with_one_line(name, monkeypatch, capsys):
     """Commands that give no advice of their own, and one that does."""
 

@@ -133,7 +133,7 @@ def test_nothing_is_cut_off_or_wider_than_the_window(visitor, width):
         inner = visitor.run("document.querySelector(arguments[0]).scrollWidth", selector)
         return box["left"] >= 0 and box["right"] <= width and inner <= box["width"] + 1
 
-    resize(visitor, width)
+    visitor.resize(width)
     assert visitor.run("document.documentElement.scrollWidth") <= width
     found = [fits("#known .scroll"), fits(".card"), fits(".meanings")]
     assert bool(visitor.shown(".command")) == (width > 500)
@@ -141,7 +141,7 @@ def test_nothing_is_cut_off_or_wider_than_the_window(visitor, width):
     found.append(fits("#all"))
     visitor.click("#all .thumb")
     found += [fits("#large"), fits("#large .side")]
-    resize(visitor, None)
+    visitor.resize()
     assert found == [True] * 6
 
 
@@ -280,7 +280,7 @@ def test_labels_cover_no_mark_and_no_other_label(visitor, tmp_path, width):
     dots = tuple(dot(i, k, x=float(x), y=float(y), thumbnail=None) for i, (k, x, y) in enumerate(places))
     cards = tuple(card(k, "new" if k < 6 else "labelled", label=f"a long name {k}", images=25) for k in range(16))
     script = visitor.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORD})
-    resize(visitor, width)
+    visitor.resize(width)
     visitor.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
     visitor.run("window.written.splice(0)")
     visitor.run("document.querySelector('#legend-all').click()")
@@ -288,7 +288,7 @@ def test_labels_cover_no_mark_and_no_other_label(visitor, tmp_path, width):
     labels = visitor.run("window.written")
     colours = [visitor.run(COLOURS, x - w / 2, y - 6, w, 12) for _, x, y, w in labels]
     visitor.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
-    resize(visitor, None)
+    visitor.resize()
     assert all("willReadFrequently" in line["message"] for line in visitor.browser.get_log("browser"))
     assert colours == [1] * len(labels)  # the paper's alone
     assert len({text for text, *_ in labels}) == len(labels) > 8
@@ -300,9 +300,3 @@ COLOURS = """((x, y, width, height) => {
   const pixels = document.querySelector("canvas").getContext("2d").getImageData(x, y, width, height).data;
   return new Set(new Uint32Array(pixels.buffer)).size;
 })(...arguments)"""
-
-
-def resize(visitor, width):
-    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": (width or 0) < 500}
-    command = "setDeviceMetricsOverride" if width else "clearDeviceMetricsOverride"
-    visitor.browser.execute_cdp_cmd(f"Emulation.{command}", metrics if width else {})

@@ -116,7 +116,7 @@ class _Stored:
 
     def write(self, path: Path, stamp: str, content: bytes) -> None:
         """Store a thumbnail, in place of an earlier one of the same image, if there is room and the folder is there."""
-        file = self._file(path, stamp)
+        file, content = self._file(path, stamp), content + hashlib.sha256(content).digest()
         try:
             if self._size is None:
                 self._size = sum(one.stat().st_size for one in self.folder.glob("*/*.jpg"))
@@ -126,7 +126,7 @@ class _Stored:
             file.parent.mkdir(exist_ok=True)
             earlier = list(file.parent.glob(f"{file.name.partition('-')[0]}-*.jpg"))
             with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as temporary:
-                temporary.write(content + hashlib.sha256(content).digest())
+                temporary.write(content)
             os.replace(temporary.name, file)
             self._size += len(content)
             for one in earlier:

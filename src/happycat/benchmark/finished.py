@@ -76,17 +76,15 @@ class FinishedStage:
 
     def copy_to(self, folder: Path, **changes: Any) -> None:
         """Take this stage for that of another run, with some of the model's metadata changed."""
-        for name in self.files():
-            self.content(name)  # refuses what is damaged
 
         def fill(temporary: Path) -> None:
             for name in self.files():
-                shutil.copyfile(self.folder / name, temporary / name)
+                (temporary / name).write_bytes(self.content(name))
             (temporary / MODEL).write_bytes(sealed_file({**self.model(), **changes}))
 
         _put_in_place(folder, fill)
 
-    def __bool__(self) -> bool:
+    def exists(self) -> bool:
         """Whether the stage has been finished."""
         return self.folder.exists()
 
@@ -96,7 +94,10 @@ class FinishedStage:
 
     def files(self) -> dict[str, str]:
         """The SHA-256 of each file, in hex."""
-        return self.model()["files"]
+        files = self.model()["files"]
+        if odd := [name for name in files if name != Path(name).name]:
+            raise DamagedError(f"{self.folder / MODEL} names the file {odd[0]!r}, which is not in its folder")
+        return files
 
     def content(self, name: str) -> bytes:
         """The content of a file, checked against its checksum."""

@@ -211,7 +211,7 @@ class Record:
         """The finished stages, in order."""
         there = [path for path in (self.folder / "stages").glob("[0-9]*") if path.name.isdigit()]
         for number in range(len(there)):
-            if not self.stage(number):
+            if not self.stage(number).exists():
                 raise DamagedError(f"{self.stage(number).folder} is missing, though later stages are there")
         return [self.stage(number) for number in range(len(there))]
 

@@ -75,7 +75,7 @@ def _since(path: Path) -> float:
 
 def _table(stores: list[Store], check: bool) -> Table:
     table = Table(box=None, padding=(0, 2))
-    for title in ("what", "pictures", "views", "size", "written", *(["state"] if check else []), "for", "folder"):
+    for title in ("what", "pictures", "views", "size", "written", *(["state"] if check else []), "folder"):
         table.add_column(title, justify="right" if title in ("pictures", "views", "size") else "left")
     with Display() as display:
         advance = display.step("checking", len(stores)) if check else None
@@ -103,16 +103,15 @@ def _row(store: Store, check: bool) -> list[str]:
         f"{store.bytes_on_disk() / 1e6:,.1f} MB",
         f"{duration(_age(store))} ago",
         *([state] if check else []),
-        _owner(store),
-        shown(str(store.folder)),
+        f"{shown(str(store.folder))}{_owner(store)}",
     ]
 
 
 def _owner(store: Store) -> str:
-    """Who wants it: a run, nobody any more, or whoever comes."""
+    """For whom it is kept: a run, or nobody any more; nothing where it is for whoever comes."""
     owner = store.owner()
     if owner is None:
-        return "all"
+        return ""
     from happycat.benchmark.record import is_unfinished
 
-    return shown(owner.name) if is_unfinished(owner) else "nobody"
+    return f" for {shown(owner.name)}" if is_unfinished(owner) else " for nobody"

@@ -153,8 +153,7 @@ def undo(path: str | Path) -> int:
 def repair(path: str | Path) -> Path | None:
     """Bring a damaged file to its last good version; the copy that is kept of it as it was, None if it is whole.
 
-    Versions are never dropped: what is left of damaged ones stays, and those behind them can still be gone to. Hold
-    `locked` meanwhile.
+    No good version is dropped: one behind a damaged one can still be gone to. Hold `locked` meanwhile.
     """
     path = Path(path)
     _there(path)
@@ -164,8 +163,10 @@ def repair(path: str | Path) -> Path | None:
         return None
     if good < 1:
         raise index.damage(path)
-    copy = _keep_damaged(path)
-    write(path, Index(index.base, index.versions, good, index.next_id), Pieces(), index)
+    copy, versions = _keep_damaged(path), list(index.versions)
+    while not index.is_good(path, versions[-1]):
+        versions.pop()
+    write(path, Index(index.base, versions, good, index.next_id), Pieces(), index)
     return copy
 
 

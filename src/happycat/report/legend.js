@@ -20,10 +20,9 @@ export function makeLegend(map, album) {
   }
 
   function entry(key, name, count) {
-    const parts = [album.glyph(key), make("bdi", {}, name), make("span", { class: "count" }, thousands(count))];
+    const parts = [album.glyph(key), make("bdi", {}, name), " ", make("span", { class: "count" }, thousands(count))];
     const words = `${name}: ${thousands(count)} ${count === 1 ? "image" : "images"}`;
     const toggle = make("button", { type: "button", class: "toggle", "aria-pressed": true, title: words }, ...parts);
-    toggle.setAttribute("aria-label", words);
     const alone = make("button", { type: "button", class: "only", "aria-label": `Show only ${name}` }, "only");
     const item = make("li", { class: "entry", "data-key": key }, toggle, alone);
     toggle.onclick = () => (map.hidden.delete(key) || map.hidden.add(key), update());

@@ -6,6 +6,7 @@ import { asked, chosenClass, confirmed, toast } from "./dialogs.js";
 import { makeDiscover } from "./discover.js";
 import { chooseTheme, find, findAll, make, thousands } from "./dom.js";
 import { followDrags } from "./drag.js";
+import { focusImage } from "./focus.js";
 import { makeGalleries } from "./gallery.js";
 import { makeHistory } from "./history.js";
 import { makeImages } from "./images.js";
@@ -87,10 +88,14 @@ async function splitOff() {
   return done && selection.clear();
 }
 
+let last = null; // the picture that was selected last
 function showActions() {
-  const count = selection.images.size;
-  find("#actions").hidden = !count;
+  const [bar, count] = [find("#actions"), selection.images.size];
+  const left = !count && bar.contains(document.activeElement);
+  bar.hidden = !count;
+  if (left) focusImage(last, store.state.cls[last]);
   if (!count) return;
+  last = selection.anchor;
   find("#actions b").textContent = `${thousands(count)} selected`;
   find("#actions [data-key=i]").textContent = allIgnored() ? "Do not ignore" : "Ignore";
 }

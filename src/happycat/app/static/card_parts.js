@@ -15,7 +15,7 @@ export function button(words, act, kind = "", label = null) {
 export function meter(label, value, hint) {
   const bar = make("i");
   bar.style.width = percent(value ?? 0);
-  const track = make("div", { class: "track", "aria-hidden": "true" }, bar);
+  const track = make("dd", { class: "track", "aria-hidden": "true" }, bar);
   const words = value === null ? "–" : percent(value);
   return make("div", { class: "meter", title: hint }, make("dt", {}, label), make("dd", {}, words), track);
 }

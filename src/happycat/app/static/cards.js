@@ -5,16 +5,19 @@ import { button, counted, meter, nearest } from "./card_parts.js";
 import { confirmed } from "./dialogs.js";
 import { find, findAll, make, percent, thousands } from "./dom.js";
 import { followDraft, keepDraft } from "./drafts.js";
+import { keepFocus } from "./focus.js";
+import { makeNear } from "./near.js";
 
 const IDLE = 600; // milliseconds after a change until more is computed
 
 export function makeCards(app) {
   const { store } = app;
-  const cards = new Map(); // class → {element, content}
+  const cards = new Map(); // class → {element, shown}
   const separations = new Map(); // class → what it was last, until it is known again
   let order = [];
   let asking = null; // the version whose separations are asked for
   let twins = {}; // new class → the new one that it is perhaps the same as
+  const near = makeNear(still);
 
   const gallery = (images, label, captions) => {
     const box = make("div", { class: "gallery", "data-pick": "", role: "listbox", "aria-multiselectable": true });
@@ -29,7 +32,8 @@ export function makeCards(app) {
     const title = make("h3", {}, app.glyph(one.id), make("bdi", {}, one.label));
     const done = store.album.members.get(one.id).filter((i) => store.state.said[i]).length;
     const checked = done ? ` · ${thousands(done)} checked` : "";
-    const words = make("p", { class: "quiet" }, `#${one.id} · ${counted(one.images, "image")}${checked}`);
+    const number = one.name === null ? "" : `#${one.id} · `; // without a name it is called by its number
+    const words = make("p", { class: "quiet" }, `${number}${counted(one.images, "image")}${checked}`);
     return make("div", { class: "head", "data-handle": one.id }, title, words);
   }
 
@@ -83,6 +87,7 @@ export function makeCards(app) {
     const at = shown.findIndex((card) => card.dataset.drop === String(id));
     const open = (card) => store.find(Number(card.dataset.drop))?.name === null;
     const target = shown.slice(at + 1).find(open) ?? shown.find(open);
+    if (target) near.fill(target);
     const input = target && find(".name", target);
     input?.focus();
     input?.scrollIntoView({ block: "center" });
@@ -100,6 +105,9 @@ export function makeCards(app) {
     return make("div", { class: "slot" }, naming(one), make("div", { class: "row" }, all, ...tools));
   }
 
+  const shell = (one, kind) => make("article", { class: kind, "data-drop": one.id }, head(one));
+
+  /** What follows the head of a new class's card. */
   function card(one) {
     const { separation, confidence } = store.state.words;
     const known = one.separation ?? separations.get(one.id) ?? null;
@@ -114,39 +122,39 @@ export function makeCards(app) {
       pictures.append(make("h4", {}, "Most doubtful"), gallery(one.doubtful, label, chance));
     }
     pictures.append(...suggestion(one));
-    return make("article", { class: "card", "data-drop": one.id }, head(one), facts, pictures, slot(one));
+    return [facts, pictures, slot(one)];
   }
 
   function smallCard(one) {
     const link = make("a", { href: `#class-${one.id}` }, `Show all ${thousands(one.images)}`);
     const pictures = make("div", { "data-area": "" }, gallery(one.typical.slice(0, 6), `Images of ${one.label}`));
-    return make("article", { class: "small-card", "data-drop": one.id }, head(one), pictures, link);
+    return [pictures, link];
   }
 
   /** The elements of the classes; what has not changed stays as it is, with what was typed. */
-  function elements(classes, build) {
+  function elements(classes, kind, content) {
     return classes.map((one) => {
       const said = store.album.members.get(one.id).map((i) => store.state.said[i]);
       const samples = one.nearest.map(([id]) => store.album.best(id));
-      const content = JSON.stringify([{ ...one, separation: 0 }, likeness(one), said, samples, store.images.id]);
+      const shown = JSON.stringify([{ ...one, separation: 0 }, likeness(one), said, samples, store.images.id]);
       const before = cards.get(one.id);
-      if (before?.content === content) return before.element;
-      const element = build(one);
-      cards.set(one.id, { element, content });
+      if (before?.shown === shown) return before.element;
+      const element = near.add(shell(one, kind), () => content(one), before?.element);
+      cards.set(one.id, { element, shown });
       return element;
     });
   }
 
   /** Put elements into a box in their order; those that are right stay, and the focus with them. */
   function place(box, list) {
-    const focused = document.activeElement?.closest?.(".card")?.dataset.drop;
-    const within = document.activeElement?.classList.contains("name");
+    const used = document.activeElement.closest("[data-drop]")?.dataset.drop;
     const kept = new Set(list);
-    for (const old of [...box.children]) if (!kept.has(old)) old.remove();
-    list.forEach((element, n) => box.children[n] !== element && box.insertBefore(element, box.children[n] ?? null));
-    if (within && !box.contains(document.activeElement)) {
-      list.find((element) => element.dataset.drop === focused)?.querySelector(".name")?.focus({ preventScroll: true });
-    }
+    keepFocus(box, () => {
+      for (const old of [...box.children]) if (!kept.has(old)) old.remove();
+      list.forEach((element, n) => box.children[n] !== element && box.insertBefore(element, box.children[n] ?? null));
+      near.look(box);
+      list.filter((one) => one.dataset.drop === used).forEach(near.fill);
+    });
   }
 
   /** Draw the cards anew; the one that is in the middle of the window stays where it is. */
@@ -238,8 +246,8 @@ export function makeCards(app) {
     order = [...[...fresh.keys()].filter((id) => !order.includes(id)), ...order.filter((id) => fresh.has(id))];
     const known = classes.filter((one) => one.kind !== "new" && one.kind !== "dropped");
     keep(() => {
-      place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), card));
-      place(find("#known-cards"), elements(known.filter((one) => one.images), smallCard));
+      place(find("#new-cards"), elements(order.map((id) => fresh.get(id)), "card", card));
+      place(find("#known-cards"), elements(known.filter((one) => one.images), "small-card", smallCard));
     });
     find("#new-count").textContent = fresh.size;
     find("#known-count").textContent = known.length;

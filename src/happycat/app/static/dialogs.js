@@ -1,14 +1,26 @@
 /* Messages and questions to the person: toasts, a yes-or-no dialog, the choice of a class. */
 
-import { find, make, thousands } from "./dom.js";
+import { button } from "./card_parts.js";
+import { find, findAll, make, thousands } from "./dom.js";
 
-/** Show a line for some seconds; a problem stays longer. */
+/** Put the messages into the dialog that lies above all else, if one is open: outside they are not read out. */
+function raise() {
+  const [box, front] = [find("#toasts"), findAll("dialog[open]").at(-1) ?? document.body];
+  if (box.parentElement !== front) front.append(box);
+  return box;
+}
+document.addEventListener("close", raise, true);
+
+/** Show a line for some seconds; a problem stays until it is dismissed, or something else was done. */
 export function toast(text, problem = false) {
-  const line = make("p", { class: problem ? "toast problem" : "toast" }, text);
-  const box = find("#toasts");
+  const words = text.charAt(0).toUpperCase() + text.slice(1);
+  const line = make("p", { class: problem ? "toast problem" : "toast" }, words);
+  const box = raise();
+  for (const old of findAll(".problem", box)) old.remove();
   if (box.children.length > 2) box.firstChild.remove();
   box.append(line);
-  setTimeout(() => line.remove(), problem ? 8000 : 3500);
+  if (problem) line.append(button("×", () => line.remove(), "plain", "Dismiss"));
+  else setTimeout(() => line.remove(), 3500);
 }
 
 /** Open a dialog and wait for what its content calls `done` with; null if it is closed without. */
@@ -17,22 +29,16 @@ export function opened(dialog, content) {
     let answer = null;
     const done = (value) => ((answer = value), dialog.close());
     dialog.replaceChildren(...content(done));
+    dialog.setAttribute("aria-label", find("h3", dialog).textContent);
     dialog.onclose = () => resolve(answer);
     dialog.onclick = (event) => event.target === dialog && dialog.close(); // beside it
     dialog.showModal();
   });
 }
 
-const button = (words, act, kind = "") => {
-  const made = make("button", { type: "button", class: kind }, words);
-  made.onclick = act;
-  return made;
-};
-
 /** Ask a question; whether the answer is yes. */
 export async function confirmed(question, yes, details = [], no = "Cancel") {
   const dialog = find("#ask");
-  dialog.setAttribute("aria-label", question);
   const answer = await opened(dialog, (done) => {
     const agree = button(yes, () => done(true), "main");
     agree.autofocus = true;
@@ -68,17 +74,19 @@ export function chosenClass(store, title, first = []) {
     const list = make("ul", { id: "choices", class: "choices", role: "listbox", "aria-label": "Classes" });
     let [options, at] = [[], 0];
     const entry = (value, face, note) => {
-      const item = make("li", { role: "option" }, face, make("span", { class: "quiet" }, note));
+      const count = make("span", { class: "quiet" }, note);
+      const item = make("li", { role: "option", id: `choice-${options.length}` }, face, count);
       item.onclick = () => done(value);
       return [value, item];
     };
     const show = () => {
       const wanted = input.value.trim();
       const found = classes.filter(({ label }) => label.toLowerCase().includes(wanted.toLowerCase()));
-      options = found.slice(0, 200).map(({ id, label, images }) => {
+      options = [];
+      for (const { id, label, images } of found.slice(0, 200)) {
         const face = make("span", {}, store.album.glyph(id), make("bdi", {}, label));
-        return entry({ id }, face, thousands(images));
-      });
+        options.push(entry({ id }, face, thousands(images)));
+      }
       const there = classes.some(({ label }) => label.toLowerCase() === wanted.toLowerCase());
       if (wanted && !there) options.push(entry({ name: wanted }, make("bdi", {}, wanted), "new class"));
       list.replaceChildren(...options.map(([, item]) => item));
@@ -88,6 +96,7 @@ export function chosenClass(store, title, first = []) {
       at = Math.min(Math.max(to, 0), options.length - 1);
       options.forEach(([, item], n) => item.setAttribute("aria-selected", n === at));
       options[at]?.[1].scrollIntoView({ block: "nearest" });
+      input.setAttribute("aria-activedescendant", options[at]?.[1].id ?? "");
     };
     input.oninput = show;
     input.onkeydown = (event) => {

@@ -1,13 +1,17 @@
 /* One image large: its class, probability and next candidates; arrows go to its neighbours. */
 
+import { get } from "./api.js";
 import { chosenClass } from "./dialogs.js";
 import { fileName, find, make, percent } from "./dom.js";
-import { get } from "./api.js";
+import { focusImage, keepFocus } from "./focus.js";
 
 /** The dialog for one image; returns a function that opens it for an image of a list. */
 export function makePicture(app) {
   const { store } = app;
   const dialog = find("#picture");
+  const [frame, side] = [make("div", { class: "large" }), make("div", { class: "side" })];
+  const spoken = make("p", { class: "hidden", role: "status" }); // for those who do not see the image change
+  dialog.append(frame, side, spoken);
   let [images, at, candidates] = [[], 0, []];
 
   const image = () => images[at];
@@ -51,9 +55,11 @@ export function makePicture(app) {
     const [back, on] = [tool("Previous", "←", () => step(-1)), tool("Next", "→", () => step(1))];
     const walk = make("div", { class: "row" }, back, on);
     const close = tool("Close", "Esc", () => dialog.close());
-    const side = [name, words, list, make("div", { class: "row" }, ...tools), path, walk, close];
-    dialog.replaceChildren(make("div", { class: "large" }, face), make("div", { class: "side" }, ...side));
-    dialog.focus();
+    const parts = [name, words, list, make("div", { class: "row" }, ...tools), path, walk, close];
+    frame.replaceChildren(face);
+    keepFocus(side, () => side.replaceChildren(...parts));
+    if (!dialog.contains(document.activeElement)) dialog.focus();
+    spoken.textContent = `${at + 1} of ${images.length}: ${album.about(i)}${said && `, ${said}`}`;
     candidates = await get(`api/candidates/${i}`);
     if (i === image()) list.replaceChildren(...candidates.map(candidate));
   }
@@ -67,6 +73,10 @@ export function makePicture(app) {
   }
 
   dialog.tabIndex = -1;
+  dialog.onclose = () => {
+    const { activeElement: held } = document; // where it was before, unless that was drawn anew meanwhile
+    if (held === document.body || dialog.contains(held)) focusImage(image(), store.state.cls[image()]);
+  };
   dialog.onclick = (event) => event.target === dialog && dialog.close();
   dialog.onkeydown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -86,6 +96,7 @@ export function makePicture(app) {
     at = images.indexOf(i);
     app.tip.hide();
     if (!dialog.open) dialog.showModal();
+    dialog.focus();
     show();
   };
 }

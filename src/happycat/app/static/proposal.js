@@ -6,6 +6,7 @@ import { button, counted, meter, nearest } from "./card_parts.js";
 import { confirmed, toast } from "./dialogs.js";
 import { find, make, thousands } from "./dom.js";
 import { makeGalleries } from "./gallery.js";
+import { makeNear } from "./near.js";
 
 const newClasses = (number) => `${thousands(number)} new ${number === 1 ? "class" : "classes"}`;
 
@@ -13,6 +14,7 @@ export function makeProposal(app) {
   const { store } = app;
   let [shown, album, galleries] = [null, null, null];
   const taken = new Set(); // the classes that are to be accepted
+  const near = makeNear();
 
   /** Show the proposal in a folder. */
   async function open(folder) {
@@ -44,6 +46,11 @@ export function makeProposal(app) {
   function card(one) {
     const title = make("h3", {}, album.glyph(one.id), make("bdi", {}, one.label));
     const words = make("p", { class: "quiet" }, make("b", {}, "Proposed"), ` · ${counted(one.images, "image")}`);
+    const head = make("div", { class: "head" }, title, words);
+    return near.add(make("article", { class: "card proposed" }, head), () => content(one));
+  }
+
+  function content(one) {
     const { confidence } = store.state.words;
     const sure = make("dl", {}, meter("Confidence", one.confidence, confidence));
     const facts = [sure, ...nearest(one, album, galleries.picture)];
@@ -55,8 +62,7 @@ export function makeProposal(app) {
     box.checked = taken.has(one.id);
     box.onchange = () => (box.checked ? taken.add(one.id) : taken.delete(one.id), count());
     const slot = make("div", { class: "slot" }, make("label", { class: "check" }, box, "Accept this class"));
-    const parts = [make("div", { class: "head" }, title, words), make("div", { class: "facts" }, ...facts)];
-    return make("article", { class: "card proposed" }, ...parts, make("div", { class: "pictures" }, ...pictures), slot);
+    return [make("div", { class: "facts" }, ...facts), make("div", { class: "pictures" }, ...pictures), slot];
   }
 
   function draw() {

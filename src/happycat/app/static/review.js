@@ -1,10 +1,9 @@
 /* Review with single keys: class by class, most doubtful first; then the unsure images; then questions. */
 
 import { find, findAll, make, percent, thousands } from "./dom.js";
+import { keepFocus } from "./focus.js";
 import { approve, grow } from "./review_class.js";
 import { questions, unsure } from "./review_ask.js";
-
-
 
 export function makeReview(app) {
   const { store } = app;
@@ -77,11 +76,10 @@ export function makeReview(app) {
   function head(title, note, ...more) {
     const all = store.album.size;
     const bar = make("progress", { max: Math.max(all, 1), value: store.checked, "aria-label": words() });
-    const state = make("p", { class: "quiet" }, `checked ${thousands(store.checked)} of ${thousands(all)}`);
-    const heading = make("h2", { tabindex: -1 }, ...[title].flat());
+    const heading = make("h1", { tabindex: -1 }, ...[title].flat());
     const line = make("div", { class: "review-line" }, heading, ...more);
     const explained = make("p", { class: "note", role: "status" }, note);
-    return make("div", { class: "review-head" }, make("div", { class: "review-bar" }, bar, state), line, explained);
+    return make("div", { class: "review-head" }, bar, line, explained);
   }
 
   /** Buttons that do what keys do. */
@@ -106,14 +104,19 @@ export function makeReview(app) {
       thumb.classList.toggle("present", n === at);
       thumb.onclick = () => toggle(n);
       thumb.onfocus = null;
+      thumb.onkeyup = (event) => event.preventDefault(); // the space bar marks; it is no click
+      thumb.tabIndex = n === at ? 0 : -1;
     });
+    gallery.onkeydown = null;
     return gallery;
   }
 
   function render() {
     const nothing = make("p", { class: "note block" }, "There is nothing to review.");
     if (!step || !store.state?.review) return box.replaceChildren(nothing);
-    box.replaceChildren(...step.render());
+    const free = document.activeElement === document.body || document.activeElement.closest(".review-grid");
+    keepFocus(box, () => box.replaceChildren(...step.render()));
+    if (free) (find(".present", box) ?? find("h1", box))?.focus();
     app.tip.hide();
     return null;
   }

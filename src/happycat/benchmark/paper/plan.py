@@ -38,7 +38,7 @@ def _extraction(setting: Setting, jobs: list[Job]) -> Iterator[tuple[str, float]
     views, size = sum(one.views for one in needed), sum(one.total_bytes for one in needed)
     if views:
         rates = extraction_rates(jobs[0].parts.trunk)
-        used, *others = [f"at {rate:.1f} a second in {name}: {duration(views / rate)}" for name, rate in rates.items()]
+        used, *others = [f"at {rate:.2f} a second in {name}: {duration(views / rate)}" for name, rate in rates.items()]
         yield f"{views:,} views to extract {'; '.join([used, *others])}", views / next(iter(rates.values()))
     for note in setting.notes:
         yield note, 0.0
