@@ -81,7 +81,7 @@ def test_bench_on_a_folder_of_images(say, tmp_path):
     metadata = json.loads((run / "run.json").read_text())
     assert metadata["numbers"]["seed"] == 0
     assert metadata["versions"]["torch"]
-    assert "Stage 2: 1 new classes, 12 images × 3 views" in err
+    assert "Stage 2: 1 new classes, 11 images × 3 views" in err
     assert json.loads((run / "summary.json").read_text())["final_all"] == scores[2]["all"]
 
 

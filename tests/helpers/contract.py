@@ -24,6 +24,7 @@ SMALL = {
     "batch_size": 8,
     "projector_hidden": 8,
     "projector_out": 4,
+    "projector_deviation": 0.3,
     "tasks": 2,
     "task_stages": 1,
     "inner_epochs": 1,

@@ -18,6 +18,7 @@ QUICK = {
     "batch_size": 16,
     "projector_hidden": 16,
     "projector_out": 8,
+    "projector_deviation": 0.2,
     "base_optimizer": "adamw",
     "base_rate": 1e-3,
 }

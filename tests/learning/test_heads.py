@@ -110,6 +110,15 @@ def test_projector_starts_from_one_deviation_in_every_layer():
             assert parameter.abs().max() > 0.06  # cut at ±2, not at two deviations
 
 
+@pytest.mark.parametrize(("shape", "deviation"), [((768, 2048, 256), 0.02), ((64, 256, 64), 0.06)])
+def test_projector_starts_with_an_output_of_about_unit_length(shape, deviation):
+    """That of a ViT-B and that of the demo; a tiny one would be all bias after the first steps."""
+    projector = Projector(*shape, 0, torch.Generator().manual_seed(0), deviation)
+    lengths = projector.mlp(rows(8, shape[0], seed=1)).norm(dim=1)
+    assert lengths.min() > 0.5
+    assert lengths.max() < 3
+
+
 @pytest.mark.parametrize("prototypes", [0, 7])
 def test_projector_depends_on_the_generator_only(prototypes):
     first = Projector(5, 8, 6, prototypes, torch.Generator().manual_seed(1)).state_dict()

@@ -89,7 +89,7 @@ def test_anchors_hold_the_old_centres(images, moves):
     old = method.memory.prototypes.clone()
     list(method.discover(unlabelled, NUM_NEW, training()))
     moved = (method.memory.prototypes[:NUM_BASE] - old).norm(dim=1).max()
-    assert moved > 3e-5 if moves else moved < 1e-6
+    assert moved > 1e-3 if moves else moved < 1e-5
     assert method.num_classes == K
     torch.testing.assert_close(method.memory.prototypes.norm(dim=1), torch.ones(K))
 

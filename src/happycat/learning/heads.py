@@ -53,18 +53,22 @@ def mean_length(rows: Tensor) -> Tensor:
 class Projector(nn.Module):
     """A three-layer MLP to unit vectors; with `prototypes`, a cosine layer of that many outputs behind it.
 
-    The weights of every layer start from N(0, 0.02²) cut at ±2, whatever the layer's width, and the biases at 0, as in
-    the authors' program (timm's `trunc_normal_`).
+    The weights of every layer start from N(0, deviation²) cut at ±2, whatever the layer's width, and the biases at 0,
+    as in the authors' program (timm's `trunc_normal_` with 0.02). Narrow layers want more: with 0.02 their output is
+    so small that the first steps of SGD make it the bias alone, the same for every image, and the contrast learns
+    nothing.
     """
 
-    def __init__(self, dim: int, hidden: int, out: int, prototypes: int, generator: torch.Generator):
+    def __init__(
+        self, dim: int, hidden: int, out: int, prototypes: int, generator: torch.Generator, deviation: float = 0.02
+    ):
         super().__init__()
         self.mlp = nn.Sequential(
             nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, out)
         )
         for layer in self.mlp:
             if isinstance(layer, nn.Linear):
-                nn.init.trunc_normal_(layer.weight, std=0.02, generator=generator)
+                nn.init.trunc_normal_(layer.weight, std=deviation, generator=generator)
                 nn.init.zeros_(layer.bias)
         self.prototypes = None
         if prototypes:

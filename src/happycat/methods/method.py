@@ -69,6 +69,9 @@ class TrainedConfig(MethodConfig):
 
     projector_hidden: int = setting(2048, "hidden width of the projector", 1)
     projector_out: int = setting(256, "output dimensions of the projector", 1)
+    projector_deviation: float = setting(
+        0.02, "standard deviation of the projector's initial weights; narrow layers want more", 1e-6
+    )
     projector_prototypes: int = setting(0, "a cosine layer of that many outputs behind the projector; 0: none", 0)
 
     @classmethod
@@ -94,7 +97,14 @@ class TrainedConfig(MethodConfig):
         )
 
     def projector(self, dim: int, generator: torch.Generator) -> Projector:
-        return Projector(dim, self.projector_hidden, self.projector_out, self.projector_prototypes, generator)
+        return Projector(
+            dim,
+            self.projector_hidden,
+            self.projector_out,
+            self.projector_prototypes,
+            generator,
+            self.projector_deviation,
+        )
 
 
 class Method(nn.Module):

@@ -30,6 +30,7 @@ SMALL_VIT: dict[str, Any] = {
     "batch_size": 64,
     "projector_hidden": 256,
     "projector_out": 64,
+    "projector_deviation": 0.06,  # the output has a length near 1, as that of a ViT-B with 0.02
 }
 HELD_OUT = 1 / 3  # of the classes that a copy of the backbone is trained without
 
