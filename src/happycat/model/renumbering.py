@@ -142,7 +142,8 @@ def renumber(model: Path, number: int, progress: Progress = SILENT) -> int:
     decision = decide(registry, calm.softmax_temperature, again.points, review.digests)
     rows = assignments(registry, review.keys, decision, review.digests)
     new = [entry.id for entry in registry if entry.stage == review.stage]
-    summary: dict[str, Any] = {**(before or {}).get("found", {}), "new": new, "unsure": sum(row.unsure for row in rows)}
+    now = {"images": len(rows), "new": new, "unsure": sum(row.unsure for row in rows)}
+    summary: dict[str, Any] = {**(before or {}).get("found", {}), **now}
     folder = model.with_name(f"{model.stem}-{model_file.read(model).number + 1}")
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
