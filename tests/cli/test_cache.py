@@ -68,6 +68,8 @@ def test_files_that_were_never_finished_are_listed_and_removed(tmp_path):
     (tmp_path / "run/stages/.1.partial").mkdir(parents=True)
     (tmp_path / "run/stages/.1.partial/model.safetensors").write_bytes(bytes(10**6))
     (tmp_path / "run/.run.json.partial").write_text("{")
+    for path in (tmp_path / "run").rglob(".*.partial"):
+        os.utime(path, (0, 0))
     code, out, _ = say("cache", tmp_path)
     assert code == 0
     assert f"never finished: {tmp_path}/run/.run.json.partial (0.0 MB)\n" in out

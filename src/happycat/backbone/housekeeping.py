@@ -8,11 +8,14 @@ the next run that stores something in the same place. What was to be kept has no
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from happycat.backbone.store import Store, read_recipe
 from happycat.base.disk import PARTIAL, is_held
+
+MOMENT = 60  # seconds
 
 
 def stores_below(root: Path) -> Iterator[Store]:
@@ -49,8 +52,11 @@ def in_use(folder: Path) -> bool:
 
 
 def partial_files(root: Path) -> list[Path]:
-    """Files and folders that were never finished, and that no process that holds a lock beside or above may finish."""
-    found = sorted(Path(root).rglob(f".*{PARTIAL}"))
+    """Files and folders that were never finished, and that nobody may be about to finish.
+
+    Somebody may who holds a lock beside or above it, or, as not every file needs a lock, who wrote to it a moment ago.
+    """
+    found = sorted(path for path in Path(root).rglob(f".*{PARTIAL}") if time.time() - path.stat().st_mtime > MOMENT)
     return [path for path in found if not any(map(in_use, _up_to(path.parent, root)))]
 
 

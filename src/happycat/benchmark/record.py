@@ -146,7 +146,7 @@ class Record:
         """Drop what an interrupted process left half done: lines of epochs that will be run again, torn files."""
         stage, done = len(self.stage_scores()), self.checkpoint_epoch()
         kept = [e for e in self.epochs() if e["stage"] < stage or (e["stage"] == stage and e["epoch"] <= done)]
-        expected = self._load_checkpoint()[1].get("epochs") if done else None
+        expected = self._load_checkpoint()[1]["epochs"] if done else None
         if expected and hashlib.sha256(SealedLines.text(kept)).hexdigest() != expected:
             raise DamagedError(f"{self._epochs.path} is damaged: lines that the checkpoint counts on are missing")
         self._epochs.write(kept)
@@ -174,13 +174,16 @@ class Record:
         if not self._checkpoint.exists():
             return None
         tensors, metadata = self._load_checkpoint()
-        return tensors if metadata.get("stage") == str(stage) else None
+        return tensors if metadata["stage"] == str(stage) else None
 
     def _load_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         try:
-            return load_tensors(self._checkpoint)
+            tensors, metadata = load_tensors(self._checkpoint)
+            if not {"stage", "epochs"} <= metadata.keys():
+                raise DamagedError(f"{self._checkpoint} is no checkpoint")
         except DamagedError as error:
             raise DamagedError(f"{error}; delete it to begin its stage again") from error
+        return tensors, metadata
 
     def checkpoint_epoch(self) -> int:
         tensors = self.load_checkpoint(len(self.stage_scores()))

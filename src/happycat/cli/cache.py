@@ -46,16 +46,15 @@ def cache(
         out.print(_table(stores, check))
     for path in torn:
         print_line(f"never finished: {path} ({_size(path) / 1e6:,.1f} MB)")
-    total = sum(store.bytes_on_disk() for store in stores) + sum(map(_size, torn))
-    used = [store for store in stores if remove and in_use(store.folder)]
+    counted = [store for store in stores if not (remove and in_use(store.folder))]
+    total = sum(store.bytes_on_disk() for store in counted) + sum(map(_size, torn))
     if remove:
-        for store in stores:
-            if store not in used:
-                store.delete()
+        for store in counted:
+            store.delete()
         for path in torn:
             delete(path)
-    number = f"{len(stores)} {'store' if len(stores) == 1 else 'stores'}"
-    left = f"; {len(used)} in use are left" if used else ""
+    number = f"{len(counted)} {'store' if len(counted) == 1 else 'stores'}"
+    left = f"; {len(stores) - len(counted)} in use are left" if len(counted) < len(stores) else ""
     print_line(f"{number}, {total / 1e9:.2f} GB{' removed' if remove else ''}{left}")
 
 
