@@ -98,7 +98,7 @@ export function questions(review) {
     const one = store.find(id);
     const gallery = make("div", { class: "gallery" });
     review.app.fill(gallery, (one?.typical ?? []).slice(0, 8));
-    const title = make("h3", {}, review.app.glyph(id), make("bdi", {}, one?.label ?? ""));
+    const title = make("h2", {}, review.app.glyph(id), make("bdi", {}, one?.label ?? ""));
     return make("div", { class: "question-class" }, title, gallery);
   }
 
