@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/app.py --images 20000 --known 100 --new 100
 
-A model of random directions whose last discovery has so many images, as vectors; with `--pictures FOLDER` each
-is a file, too, made of those of the folder. Requests are made to the server as the page makes them, in this process, `--repeats` times; medians are
-printed: the time, that of the processor (which counts beside other processes), and the bytes of the answer.
+A model of random directions whose last discovery has so many images, as vectors; with `--pictures FOLDER` each is a
+file, too, made of those of the folder. Requests are made to the server as the page makes them, in this process,
+`--repeats` times; medians are printed: the time, that of the processor (which counts beside other processes), and the
+bytes of the answer.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 
 FOLDER has real images, which are repeated with small changes until there are enough; their vectors are random
 directions (benchmarks/app.py), `--largest` of them of one class. The app is served as `happycat app` does. For each
-view a line is printed: the elements in the document at most, the processor's time in the page's process, the longest task
-and the longest time between two frames (which other processes prolong), the memory of the page's script. It needs the
-extra `dev` (selenium), Chromium and Linux.
+view a line is printed: the elements in the document at most, the processor's time in the page's process, the longest
+task and the longest time between two frames (which other processes prolong), the memory of the page's script. It needs
+the extra `dev` (selenium), Chromium and Linux.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def chromium() -> webdriver.Chrome:
         options.add_argument(f"--{flag}")
     options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    browser.set_script_timeout(110)
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
     browser.execute_cdp_cmd("Performance.enable", {})
     return browser

@@ -264,6 +264,8 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
         axis.loglog([r["number"] for r in rows], [r["seconds"] for r in rows], "o-", label="seconds")
         axis.loglog([r["number"] for r in rows], [r["memory_mb"] for r in rows], "s--", label="MB of memory")
         axis.set_title(name.replace("_", " "))
+        axis.minorticks_off()
+        axis.set_xticks([r["number"] for r in rows], [f"{r['number']:,}" for r in rows])
         axis.set_xlabel((POINTS[name][0].__doc__ or "").split(":")[0].lower())
     axes.flat[0].legend()
     for axis in axes.flat[len(found) :]:

@@ -181,6 +181,9 @@ def test_no_view_is_wider_than_the_window(person):
             person.run(f"location.hash = '#{view}'")
             person.until(lambda: person.shown(".view"))
             assert person.run("document.documentElement.scrollWidth") <= width, view
+            assert person.mislabelled() == []
+            if view == "map":
+                assert person.one(".plane").size["width"] > 300  # beside the legend, or above it on a phone
     person.resize()
 
 
@@ -199,3 +202,13 @@ def test_the_card_in_view_stays_where_it_is_when_pictures_are_moved(person):
     person.until(lambda: not person.shown("#actions"))
     now = person.run("arguments[0].getBoundingClientRect().top", person.one(person.card(6)))
     assert abs(now - top) < 40  # what is above may be a line shorter
+
+
+def test_views_of_images_say_that_there_are_none(person):
+    person.app.editor.go_to(1)  # before the first discovery
+    person.look_again()
+    person.until(lambda: person.shown("#nothing"))
+    for view in ("#/map", "#/review", "#/unsure"):
+        person.go(view)
+        assert [one.get_attribute("id") for one in person.shown(".view")] == ["view-classes"]
+        assert person.shown("#nothing a[href='#discover']")

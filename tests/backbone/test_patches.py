@@ -106,7 +106,7 @@ def test_calm_and_the_counter_of_other_methods_are_served_them_and_kmeans_is_not
             loop={"num_new": "auto"},
         )
         dims[method] = loop.data.extractor.extract(noise(1), CENTRE).shape[-1]
-        assert loop.data.feature_dim == dims[method]
+        assert loop.data.vectors().dim == dims[method]
         if method == "happy":
             assert loop.counter.calm.tail.dim == dims[method]
         else:

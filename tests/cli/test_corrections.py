@@ -17,9 +17,8 @@ import typer
 
 from happycat.base.errors import HappycatError
 from happycat.cli import corrections
-from happycat.model import file as model_file
-from happycat.model.file import Part
 from happycat.model.registry import ClassRegistry, SplitTree
+from tests.helpers.models import write_classes
 
 COMMANDS = ("name", "merge", "split", "drop", "undo", "show")
 
@@ -50,8 +49,7 @@ def model_of(path: Path, names: list) -> Path:
         registry.add(name, 0, tree(10 + i))
     registry.add(None, 1, tree(20))
     registry.count([-1, -1, *(i for i, entry in enumerate(registry) for _ in range(registry.learned_from(entry)))], 1)
-    version = Part(registry.metadata(), registry.arrays())
-    model_file.create(path, Part({"backbone": "a vit"}, {}), version, "fit photos")
+    write_classes(path, registry, "fit photos", "a vit")
     return path
 
 
@@ -150,7 +148,7 @@ def test_a_model_whose_images_were_never_counted_says_no_number(tmp_path):
     for name in ("ant", "bee", "cat"):
         registry.add(name, 0, tree(10))
     path = tmp_path / "bench.cat"
-    model_file.create(path, Part({"backbone": "a vit"}, {}), Part(registry.metadata(), registry.arrays()), "bench")
+    write_classes(path, registry, "bench", "a vit")
     assert say("merge", path, "ant", "bee")[0] == "bee is part of ant now (version 2)\n"
     assert say("split", path, "ant")[0] == "ant is split: ant and bee (version 3)\n"
     assert "images:" not in say("show", path)[0]

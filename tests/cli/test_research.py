@@ -100,7 +100,7 @@ def test_a_written_split_gives_the_same_images(say, tmp_path):
     assert "Stage 1: 1 new classes" in out
     code, _, err = say("bench", "happy", root, "--split", "mine.json", "-o", "run", *QUICK)
     assert code == 0, err
-    assert Split.read(Path("mine.json")) == Split.read(Path("run") / "split.json")
+    assert Split.read(Path("mine.json")) == Split.read(Path("run/split.json"))
 
 
 def test_list_names_everything(say):
@@ -403,13 +403,13 @@ def test_features_are_written_for_calm_check(say, tmp_path):
     name, folder = "vit_tiny_patch16_224", folder_of_images(tmp_path / "photos", number=5)
     save_file(timm.create_model(name, num_classes=0).state_dict(), tmp_path / "tiny.safetensors")
     asked = ("features", folder, "--backbone", name, "--weights", "tiny.safetensors", "--image-size", 32)
-    code, out, err = say(*asked, "-o", "both.npz")
+    code, out, err = say(*asked, "--patches", "-o", "both.npz")
     assert code == 0, err
     assert "384 numbers for each of 20 images" in out
     assert not Path("both.npz.cache").exists()
     data = read_features(Path("both.npz"))
     assert (data.classes, len(data.train), len(data.test)) == (("class0", "class1", "class2", "class3"), 16, 4)
-    code, out, err = say(*asked, "--no-patches", "-o", "token.npz")
+    code, out, err = say(*asked, "-o", "token.npz")
     assert code == 0, err
     with np.load("both.npz") as both, np.load("token.npz") as token:
         assert (both["key"] == token["key"]).all()

@@ -15,6 +15,18 @@ FLAGS = (
     "force-device-scale-factor=1 window-size=1280,1000"
 )
 
+MISLABELLED = """(() => {
+  const label = (one) => one.getAttribute("aria-label")
+    ?? document.getElementById(one.getAttribute("aria-labelledby"))?.textContent.trim() ?? "";
+  const named = [...document.querySelectorAll("button, a, section, [role=region]")];
+  const shown = named.filter((one) => one.checkVisibility());
+  const seen = (one) => one.innerText.trim().toLowerCase();
+  const other = (one) => one.ariaLabel && /\\w/.test(seen(one)) && !label(one).toLowerCase().includes(seen(one));
+  const regions = shown.filter((one) => one.matches("section, [role=region]")).map(label);
+  const twice = regions.filter((one, n) => regions.indexOf(one) !== n);
+  return [...shown.filter((one) => one.matches("button, a") && other(one)).map((one) => one.outerHTML), ...twice];
+})()"""
+
 
 def chromium(profile: Path):
     """A browser with a profile of its own, which keeps what pages write to the console."""
@@ -68,6 +80,10 @@ class Onlooker:
                 pass
             time.sleep(0.02)
         raise AssertionError("it takes too long")
+
+    def mislabelled(self):
+        """Controls and regions that a screen reader calls otherwise than what is seen, or like another one."""
+        return self.run(MISLABELLED)
 
     def resize(self, width=None, height=844):
         """Look with a window of that size, a phone's if it is narrow; without one, with that of the start."""

@@ -107,9 +107,9 @@ def changed_array(array: np.ndarray, chance: random.Random) -> np.ndarray:
         odd = [-1, 0, 1, 5, 2**31 - 1, -(2**31)]
         if array.dtype.kind == "f":
             odd += [float("nan"), float("inf"), -float("inf"), 1e30, -1e30, 1e-30]
-        other.reshape(-1)[chance.randrange(other.size)] = chance.choice(odd)
+        other.reshape(-1)[chance.randrange(other.size)] = np.array(chance.choice(odd)).astype(array.dtype)
     elif way == "all":
-        other[...] = chance.choice([-1, 0, 1, 3])
+        other[...] = np.array(chance.choice([-1, 0, 1, 3])).astype(array.dtype)
     elif way == "type":
         other = other.astype(chance.choice(["float64", "float16", "int8", "int64", "bool", "uint8"]))
     elif way == "shape":

@@ -30,7 +30,8 @@ def features(classes: int) -> VectorViews:
 class Source:
     """Features of four labelled classes; a stage has two more."""
 
-    feature_dim = DIM
+    def vectors(self) -> Vectors:
+        return Vectors(DIM)
 
     def labelled_features(self, random_views: int) -> Labelled:
         return Labelled(features(KNOWN), torch.arange(KNOWN).repeat_interleave(EACH))

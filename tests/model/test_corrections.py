@@ -21,6 +21,7 @@ from happycat.model import file as model_file
 from happycat.model.corrections import correct, undo
 from happycat.model.file import Part
 from happycat.model.registry import ClassRegistry, SplitTree
+from tests.helpers.models import write_classes
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "timm", "pandas")
 CHOICE = st.integers(0, 3)  # few classes, so that one correction often meets another of the same class
@@ -87,7 +88,7 @@ class Corrections(RuleBasedStateMachine):
         registry = ClassRegistry()
         for name in ("lion", "tiger", "crab", "fox", "owl", "elk"):
             self._add(registry, name, 0, 9, 2)
-        model_file.create(self.path, Part({}, {}), Part(registry.metadata(), registry.arrays()), "fit")
+        write_classes(self.path, registry)
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -122,7 +123,7 @@ class Corrections(RuleBasedStateMachine):
         registry = ClassRegistry.of(model.metadata, model.arrays)
         for _ in range(new):
             self._add(registry, None, len(self.past), number, depth)
-        version = Part(registry.metadata(), registry.arrays())
+        version = Part({**model.metadata, **registry.metadata()}, {**model.arrays, **registry.arrays()})
         model_file.append(self.path, version, model.tag, "discover")
 
     @rule(i=CHOICE, name=st.sampled_from(["lion", "crab", "1", "4"]))
@@ -226,9 +227,7 @@ def path(tmp_path) -> Path:
         tree, _ = tree_of(grouped(list(range(8)), 3))
         registry.add(f"species {i}", 0, tree._replace(vectors=random.normal(size=(len(tree.counts), 384))))
     made = tmp_path / "shop.cat"
-    more = {"space.mean": random.normal(size=384), "space.projection": random.normal(size=(384, 256))}
-    version = Part({**registry.metadata(), "stage": 0}, {**registry.arrays(), **more})
-    model_file.create(made, Part({"backbone": "b"}, {}), version, "fit")
+    write_classes(made, registry)
     return made
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from happycat.model import file as model_file
 from happycat.model.corrections import correct, redo, undo
-from happycat.model.file import Part
 from happycat.model.levels import DIGEST, Level, Statement, put
 from happycat.model.pool import SplitTree
 from happycat.model.registry import ClassRegistry
 from happycat.model.statements import Statements
+from tests.helpers.models import write_classes
 
 CLASSES = 5
 
@@ -108,7 +108,7 @@ def costs(path, numbers: range) -> int:
 def test_a_version_costs_what_was_said_since_and_not_what_was_said_before(registry, tmp_path, images):
     few, many = tmp_path / "few.cat", tmp_path / "many.cat"
     for path, before in ((few, 1), (many, 30_000)):
-        model_file.create(path, Part({}, {}), Part(registry.metadata(), registry.arrays()), "fit")
+        write_classes(path, registry)
         correct(path, "said", say(range(before)))
     for start in range(10**6, 10**6 + 500, images)[:10]:
         numbers = range(start, start + images)
@@ -123,7 +123,7 @@ def test_a_version_costs_what_was_said_since_and_not_what_was_said_before(regist
 
 def test_undo_takes_back_what_was_said(registry, tmp_path):
     path = tmp_path / "model.cat"
-    model_file.create(path, Part({}, {}), Part(registry.metadata(), registry.arrays()), "fit")
+    write_classes(path, registry)
     for start in range(0, 40, 10):
         correct(path, "said", say(range(start, start + 10)))
     seen = []

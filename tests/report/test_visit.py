@@ -145,6 +145,10 @@ def test_nothing_is_cut_off_or_wider_than_the_window(visitor, width):
     assert found == [True] * 6
 
 
+def test_a_screen_reader_says_what_is_seen(visitor):
+    assert visitor.mislabelled() == []
+
+
 def test_rows_of_the_history_are_aligned(visitor, tmp_path):
     history = ((1, "2024-05-17T10:00:00+02:00", "fit labelled"), (2, "now", "discover inbox"))
     visitor.open(full_page(history=history), tmp_path / "page.html")

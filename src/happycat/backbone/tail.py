@@ -115,11 +115,15 @@ TailInput = Tokens | Tensor  # tokens for a `Tail`, features for `Vectors`
 
 
 class Vectors(nn.Module):
-    """Stands for the tail where features are given as they are: (B, D) → (B, D)."""
+    """Stands for the tail where features are given as they are: (B, D) → (B, D).
 
-    def __init__(self, dim: int):
+    The first `class_token` of the numbers are those of a ViT's class token, what follows is of its patches; where there
+    is nothing but the one or the other, they are all.
+    """
+
+    def __init__(self, dim: int, class_token: int | None = None):
         super().__init__()
-        self.dim = dim
+        self.dim, self.class_token = dim, class_token or dim
 
     def forward(self, features: Tensor) -> Tensor:
         return features

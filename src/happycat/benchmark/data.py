@@ -13,7 +13,7 @@ from torch import Tensor
 from happycat.backbone.config import Backbone, FeatureBackbone
 from happycat.backbone.extraction import FeatureExtractor, fill_tokens
 from happycat.backbone.housekeeping import delete_stale
-from happycat.backbone.patches import feature_tail
+from happycat.backbone.patches import feature_tail, vectors_of
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.store import FeatureStore, TokenStore
@@ -117,10 +117,9 @@ class StageData:
             raise InputError(f"{self.trunk.name} has no class token that could be tuned; it only gives features")
         return self.trunk
 
-    @property
-    def feature_dim(self) -> int:
-        """The length of a feature vector."""
-        return feature_tail(self.trunk, self.tail, self.patches).dim
+    def vectors(self) -> Vectors:
+        """What stands for the tail in a method, or a counter, that is given features."""
+        return vectors_of(feature_tail(self.trunk, self.tail, self.patches))
 
     @property
     def num_stages(self) -> int:
@@ -236,7 +235,7 @@ class StageData:
         if not self.fingerprint and stage == 0:
             return ", fresh views"
         if self.random_views is not None and not self._needs_tokens(stage):
-            size = len(pictures) * (self.random_views + 1) * self.feature_dim * 4
+            size = len(pictures) * (self.random_views + 1) * self.vectors().dim * 4
             return f" × {self.random_views + 1} views, {size / 1e6:.1f} MB of features"
         if self.config.fresh_views:
             return ", fresh views"

@@ -61,7 +61,11 @@ class Record:
     def open(cls, folder: Path, metadata: dict, split: Split, resume: bool, ranks: Ranks = ALONE) -> Record:
         """A new run folder; or, to resume, the one that is there. A run killed before it began is begun again."""
         record = cls(folder, ranks)
-        ranks.lead(lambda: record._begin(metadata, split, resume))
+        try:
+            ranks.lead(lambda: record._begin(metadata, split, resume))
+        except BaseException:
+            record.close()
+            raise
         return record
 
     def _begin(self, metadata: dict, split: Split, resume: bool) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from happycat.backbone.config import BackboneConfig, build, build_for_features
 from happycat.backbone.pooled import PooledBackbone
-from happycat.backbone.tail import Vectors
 from happycat.backbone.trunk import Trunk
 from happycat.base.errors import InputError
 from happycat.base.progress import Progress
@@ -95,7 +94,7 @@ def prepare(request: Request, progress: Progress, ranks: Ranks = ALONE) -> Loop:
         progress=progress,
         ranks=ranks,
     )
-    tail = Vectors(served.feature_dim) if method_class.features_only else copy.deepcopy(parts.tail)
+    tail = served.vectors() if method_class.features_only else copy.deepcopy(parts.tail)
     method = method_class(tail, config).to(parts.trunk.device)
     numbers = [split.num_new(t) for t in range(1, served.num_stages)]
     return Loop(

@@ -30,7 +30,7 @@ def cache(
         float | None, typer.Option("--older-than", min=0, help="only what was not written to for so many days")
     ] = None,
 ) -> None:
-    """List the tokens and features that commands have stored, and files never finished; check or remove them."""
+    """List tokens and features that are stored, and files never finished; check or remove them."""
     from happycat.backbone.housekeeping import in_use, partial_files, stores_below
 
     for folder in folders or []:

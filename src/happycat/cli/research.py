@@ -136,8 +136,11 @@ def features(
     nodes: NodesOption = 1,
     strategy: StrategyOption = "auto",
     patches: Annotated[
-        bool, typer.Option(help="mean of a ViT's patch tokens beside its class token", rich_help_panel=BACKBONE)
-    ] = True,
+        bool,
+        typer.Option(
+            "--patches", help="the mean of a ViT's patch tokens beside its class token", rich_help_panel=BACKBONE
+        ),
+    ] = False,
 ) -> None:
     """Write the features of a data set's images to a NumPy file, for `paper calm-check` or other programs.
 

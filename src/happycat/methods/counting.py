@@ -27,9 +27,8 @@ from happycat.methods.method import Method
 class Features(Protocol):
     """Features of the backbone as it is before any stage tunes it, of random views and the centre view."""
 
-    @property
-    def feature_dim(self) -> int:
-        """The length of a feature vector."""
+    def vectors(self) -> Vectors:
+        """What stands for the tail in a method that is given the features."""
 
     def labelled_features(self, random_views: int) -> Labelled:
         """The features of the labelled images."""
@@ -191,5 +190,5 @@ def make_counter(
         return Silhouette(method, most)
     if isinstance(method, Calm):
         return OwnEstimate(method, most)
-    calm = Calm(Vectors(source.feature_dim), CalmConfig()).to(method.memory.prototypes.device)
+    calm = Calm(source.vectors(), CalmConfig()).to(method.memory.prototypes.device)
     return CalmEstimate(method, calm, source, most)

@@ -134,7 +134,7 @@ def accept(
                 registry.forget(entry)
         correction.count_again()
         what = described["what"] + ("" if only is None else f", {len(wanted)} of {len(new)} new classes")
-        more = {key: described[key] for key in ("found", "review", "images") if key in described}
+        more: dict[str, Any] = {key: described[key] for key in ("found", "review", "images") if key in described}
         more["results"] = str(folder.resolve())
         arrays = {**dict(proposed.arrays), **registry.new_arrays()}
         version = Part({**proposed.metadata, **registry.metadata()}, arrays)

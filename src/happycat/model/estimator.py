@@ -107,7 +107,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
     ['ant', 'bee', 'cat', 'dog', 'class 4', 'fox']
     """
 
-    ranks: Ranks = ALONE  # the processes that share the extraction of features
+    ranks: Ranks = ALONE  # the processes that share extraction and calibration
     _extractor: FeatureExtractor | None  # built when it is needed first
     _base: Part | None  # of the file that the model was loaded from
     _tag: VersionTag | None  # the version that it was loaded from or last saved as

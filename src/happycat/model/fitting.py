@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from happycat.backbone.extraction import FeatureExtractor
+from happycat.backbone.patches import vectors_of
 from happycat.backbone.tail import Vectors
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Helped
@@ -58,7 +59,8 @@ def fit_classes(
     check_differ(features)
     with threads_for(features_flops(features)):
         advance = progress.step("learning")
-        calm = Calm(Vectors(features.shape[-1]), CalmConfig())
+        vectors = Vectors(features.shape[-1]) if extractor is None else vectors_of(extractor.tail)
+        calm = Calm(vectors, CalmConfig())
         if state:
             calm.load_state_dict(state)
         else:
@@ -95,7 +97,7 @@ def discover_classes(
         search, count = calm.search(learned[free], barred) if len(free) else None, None
         if number is None:
             advance = progress.step("counting new classes")
-            count = calm.estimate(search, len(free) - 1, advance) if search is not None else NOTHING_NEW
+            count = NOTHING_NEW if search is None or len(free) < 2 else calm.estimate(search, len(free) - 1, advance)
             number = count.number
         progress.step("discovering")
         if search is not None:

@@ -151,14 +151,14 @@ def _check(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     if len(set(metadata["keys"])) < number:
         raise ValueError("an image that is there twice")
     shapes = {
-        "points": (np.float32, (number, dimensions)),
-        "learned": (np.float32, (number, dimensions)),
-        "counted": (np.int64, (number,)),
-        "digests": (np.uint8, (number, DIGEST)),
-        "places": (np.float32, (number, 2)),
+        "points": ("float32", (number, dimensions)),
+        "learned": ("float32", (number, dimensions)),
+        "counted": ("int64", (number,)),
+        "digests": ("uint8", (number, DIGEST)),
+        "places": ("float32", (number, 2)),
     }
     for name, array in arrays.items():
-        if name not in shapes or (array.dtype, array.shape) != shapes[name] or not bearable(array):
+        if name not in shapes or (array.dtype.name, array.shape) != shapes[name] or not bearable(array):
             raise ValueError(f"{name} is of {array.dtype} {list(array.shape)}, or not of finite numbers")
     if missing := shapes.keys() - arrays.keys() - {"learned"}:
         raise KeyError(min(missing))

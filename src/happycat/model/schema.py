@@ -32,7 +32,7 @@ def whole(low: int = 0, high: int = MOST) -> Check:
 
 def real(low: float, high: float) -> Check:
     """A number of that range."""
-    return lambda value: type(value) in (int, float) and low <= value <= high
+    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def text(value: Any) -> bool:
@@ -87,15 +87,15 @@ COUNT = {  # an estimate of the number of classes
     **dict.fromkeys(("number", "low", "high"), whole()),
     "numbers": several(whole()),
     "curve": several(real(-1e300, 1e300)),
-    "measure": text,
 }
-FOUND = {
-    **dict.fromkeys(("images", "unsure", "skipped", "duplicates"), whole()),
-    "new": several(whole(high=MOST_IDS)),
-    "count": maybe(keyed(COUNT)),
+MORE_OF_COUNT = {"measure": text}
+FOUND = {"images": whole(), "new": several(whole(high=MOST_IDS))}
+MORE_OF_FOUND = {
+    **dict.fromkeys(("unsure", "skipped", "duplicates"), whole()),
+    "count": maybe(keyed(COUNT, MORE_OF_COUNT)),
 }
 DESCRIPTION = {"number": whole(1), "what": text, "when": moment, "happycat": text}
-MORE_OF_VERSION = {"images": whole(), "review": sha256, "results": text, "found": keyed(FOUND)}
+MORE_OF_VERSION = {"images": whole(), "review": sha256, "results": text, "found": keyed(FOUND, MORE_OF_FOUND)}
 BASE = {"backbone": text, "weights": maybe(text), "precision": maybe(text), "views": whole(1, 1000)}
 MORE_OF_BASE = {
     "image_size": maybe(whole(1, 100_000)),
@@ -124,7 +124,7 @@ REVIEW = {
     "root": maybe(text),
     "stage": whole(),
     "found": whole(),
-    "count": maybe(keyed(COUNT)),
+    "count": maybe(keyed(COUNT, MORE_OF_COUNT)),
     "skipped": several(several(text, 2)),
     "duplicates": whole(),
 }

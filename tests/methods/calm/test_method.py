@@ -38,6 +38,18 @@ def of_vectors(widths: dict[int, float] | None = None, **changes) -> tuple[Calm,
     return method, Unlabelled(VectorViews(served[:, None])), truth
 
 
+def with_patches(signal: float, **changes) -> tuple[Calm, torch.Tensor]:
+    """Calm that learned classes by a class token and by patches, which differ so much in them; some features."""
+    random = torch.Generator().manual_seed(0)
+    token, patches = (torch.randn(OLD, 12, generator=random) for _ in range(2))
+    truth = torch.arange(OLD).repeat_interleave(EACH)
+    centres = torch.cat([normalize(token, dim=-1), signal * normalize(patches, dim=-1)], 1)
+    features = centres[truth] + 0.4 * torch.randn(len(truth), 24, generator=random)
+    method = Calm(Vectors(24, class_token=12), CalmConfig(episodes=2, averaged_views=0, dimensions=12, **changes))
+    list(method.fit(Labelled(VectorViews(features[:, None]), truth), training()))
+    return method, features
+
+
 def accuracy_of(method: Calm, unlabelled: Unlabelled, truth: torch.Tensor) -> float:
     predicted = method.predict_all(unlabelled).argmax(1)
     return clustering_accuracy(truth.numpy(), predicted.numpy(), OLD).all
@@ -284,3 +296,19 @@ def test_discovering_and_counting_draw_nothing_at_random():
         prototypes.append(method.memory.prototypes.clone())
     assert numbers[0] == numbers[1]
     assert torch.equal(*prototypes)
+
+
+@pytest.mark.parametrize(("signal", "used"), [(1.0, True), (0.0, False)])
+def test_patches_are_used_if_held_out_classes_are_found_better_with_them(signal, used):
+    method, features = with_patches(signal)
+    assert bool(method.space.projection[12:].any()) is used
+    if not used:  # what lies behind the class token changes nothing
+        unit = normalize(features, dim=-1)
+        other = torch.cat([unit[:, :12], torch.rand_like(unit[:, 12:])], 1)
+        torch.testing.assert_close(method.space(other), method.space(unit))
+
+
+def test_patches_are_used_or_not_as_asked_for():
+    assert with_patches(0.0, patches=True)[0].space.projection[12:].any()
+    whole = Vectors(24)
+    assert whole.class_token == whole.dim  # nothing is known of vectors: all of them count

@@ -66,7 +66,9 @@ async function say(verb, words) {
 }
 const ACTIONS = {
   m: ["Move", async () => {
-    const to = await chosenClass(store, `Move ${thousands(selection.images.size)} to`);
+    const [own, ...others] = classesOf(selection.list);
+    const title = `Move ${thousands(selection.images.size)} to`;
+    const to = await chosenClass(store, title, [], others.length ? null : own);
     if (to) moveTo(selection.list, to);
   }],
   c: ["Confirm", () => say("confirm", "confirmed")],
@@ -78,11 +80,12 @@ const ACTIONS = {
   }],
   s: ["Split off", splitOff],
 };
+const classesOf = (images) => [...new Set(images.map((i) => store.state.cls[i]))];
 const allIgnored = () => selection.list.every((i) => store.state.said[i] === 2);
 
 /** Make the selected images of a class examples of a class of their own. */
 async function splitOff() {
-  const classes = [...new Set(selection.list.map((i) => store.state.cls[i]))];
+  const classes = classesOf(selection.list);
   if (classes.length !== 1 || classes[0] === null) return toast("Select images of one class to split them off.", true);
   const done = await act("split_by", { which: classes[0], images: selection.list }, "Split");
   return done && selection.clear();
@@ -149,21 +152,30 @@ function makeMapView() {
   return { map, refresh: () => (map.refresh(), legend.refresh()) };
 }
 
+const viewOf = (hash) => hash.replace(/^#\/?/, "") || "classes";
+
 /** The view that the address names: its section, and what of it. */
 function route() {
-  const name = location.hash.slice(1) || "classes";
+  const name = viewOf(location.hash);
   const cls = name.match(/^class-(\d+)$/);
   if (cls) return { section: "images", which: Number(cls[1]), tab: "classes" };
   if (name === "unsure" || name === "ignored") return { section: "images", which: name, tab: "unsure" };
   return { section: name in views ? name : "classes", tab: name };
 }
 
+/** The view that is shown: without images to look at, the one that says so. */
+function shownView() {
+  const wanted = route();
+  const bare = !store.state.review && ["review", "map", "images"].includes(wanted.section);
+  return bare ? { section: "classes", tab: "classes" } : wanted;
+}
+
 function show() {
   if (!store.state) return;
-  const { section, which, tab } = route();
+  const { section, which, tab } = shownView();
   for (const view of findAll(".view")) view.hidden = view.id !== `view-${section}`;
   for (const link of findAll("nav a")) {
-    if (link.hash === `#${tab}`) {
+    if (viewOf(link.hash) === tab) {
       link.setAttribute("aria-current", "page");
       link.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
     } else link.removeAttribute("aria-current");
@@ -183,7 +195,7 @@ function refresh() {
   find("#redo").disabled = !state.redo;
   find("#checked").textContent = right ? `checked ${thousands(store.checked)} of ${thousands(right)}` : "";
   find("#unsure-number").textContent = right ? thousands(store.unsure().length) : "";
-  const { section } = route();
+  const { section } = shownView();
   if (section !== "images") views[section].refresh();
   else show();
 }
@@ -210,7 +222,7 @@ addEventListener("keydown", (event) => {
   }
   if (event.altKey || typing(event.target) || find("dialog[open]")) return;
   if (event.key === "?") return void showKeys();
-  if (route().section === "review") return void views.review.key(event);
+  if (shownView().section === "review") return void views.review.key(event);
   if (event.key === "Escape") selection.clear();
   else if (selection.images.size && ACTIONS[key]) {
     event.preventDefault();

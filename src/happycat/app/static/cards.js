@@ -51,7 +51,7 @@ export function makeCards(app) {
     const apart = () => app.act("apart", { which: one.id, other: id }, "They stay two classes");
     const words = make("span", {}, "Perhaps the same as ", make("b", {}, make("bdi", {}, label)), "?");
     const row = [words, button("Merge", merge, "", `Merge ${one.label} with ${label}`)];
-    row.push(button("No, different", apart, "", `${one.label} is not ${label}`));
+    row.push(button("No, different", apart, "", `No, different: ${one.label} is not ${label}`));
     return [make("p", { class: "suggestion" }, ...row)];
   }
 
@@ -59,7 +59,7 @@ export function makeCards(app) {
   function naming(one) {
     const id = `name-${one.id}`;
     const input = make("input", { type: "text", id, class: "name", list: "names", placeholder: "What is it?" });
-    Object.assign(input, { autocomplete: "off", spellcheck: false });
+    Object.assign(input, { autocomplete: "off", spellcheck: false, ariaLabel: `Name of ${one.label}` });
     followDraft(input, store.state.model, one);
     const form = make("form", { class: "naming" }, make("label", { for: id }, "Name"), input);
     form.onsubmit = async (event) => {

@@ -62,11 +62,13 @@ export function asked(question, label, yes) {
 
 /**
  * Let the person choose a class by typing a part of its name; arrows and Enter, or a click.
- * Fulfilled with {id}, with {name} for a new class, or with null.
+ * Fulfilled with {id}, with {name} for a new class, or with null. `first`: classes that are likely; `own`: that of the
+ * images, which need not be moved to it.
  */
-export function chosenClass(store, title, first = []) {
+export function chosenClass(store, title, first = [], own = null) {
   const rank = new Map(first.map((id, n) => [id, n - first.length]));
-  const classes = [...store.living].sort((a, b) => (rank.get(a.id) ?? 0) - (rank.get(b.id) ?? 0));
+  const others = store.living.filter(({ id }) => id !== own);
+  const classes = others.sort((a, b) => (rank.get(a.id) ?? 0) - (rank.get(b.id) ?? 0));
   return opened(find("#chooser"), (done) => {
     const input = make("input", { type: "text", role: "combobox", "aria-expanded": true, "aria-controls": "choices" });
     input.placeholder = "Type a class";
@@ -87,7 +89,7 @@ export function chosenClass(store, title, first = []) {
         const face = make("span", {}, store.album.glyph(id), make("bdi", {}, label));
         options.push(entry({ id }, face, thousands(images)));
       }
-      const there = classes.some(({ label }) => label.toLowerCase() === wanted.toLowerCase());
+      const there = store.living.some(({ label }) => label.toLowerCase() === wanted.toLowerCase());
       if (wanted && !there) options.push(entry({ name: wanted }, make("bdi", {}, wanted), "new class"));
       list.replaceChildren(...options.map(([, item]) => item));
       point(0);

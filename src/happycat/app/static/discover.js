@@ -84,8 +84,6 @@ export function makeDiscover(app) {
   find("#files").onchange = (event) => event.target.files.length && dropped([...event.target.files]);
 
   function refresh() {
-    const { review } = store.state;
-    if (!find("#inbox").value && review?.root) find("#inbox").placeholder = review.root;
     app.proposal.list();
     numbers.refresh();
   }

@@ -9,10 +9,14 @@ export function makeNear(still = (draw) => draw()) {
   const contents = new WeakMap(); // card → a function that makes what follows its head
   const observer = new IntersectionObserver(follow, { rootMargin: `${100 * NEAR}% 0%` });
 
+  /** Where cards are now; one that came and went meanwhile is in the list twice, and its last entry counts. */
   function follow(entries) {
-    const changed = entries.filter(({ target, isIntersecting }) => isIntersecting === far(target));
-    const turn = ({ target, isIntersecting }) => (isIntersecting ? fill(target) : empty(target));
-    if (changed.length) still(() => changed.forEach(turn));
+    const now = [...new Map(entries.map(({ target, isIntersecting }) => [target, isIntersecting]))];
+    const come = now.filter(([card, close]) => close && far(card)).map(([card]) => card);
+    const gone = now.filter(([card, close]) => !close && !far(card)).map(([card]) => card).filter(unused);
+    const heights = gone.map((card) => card.offsetHeight); // read before anything is changed: one layout for all
+    const turn = () => (come.forEach(fill), gone.forEach((card, n) => empty(card, heights[n])));
+    if (come.length || gone.length) still(turn);
   }
 
   const far = (card) => card.classList.contains("far");
@@ -24,10 +28,11 @@ export function makeNear(still = (draw) => draw()) {
     card.append(...contents.get(card)());
   }
 
-  /** Take a card's content out of the document, unless it is being used or its whole view is hidden. */
-  function empty(card) {
-    if (card.contains(document.activeElement) || !card.offsetParent) return;
-    card.style.minHeight = `${card.offsetHeight}px`;
+  /** Whether the keyboard is elsewhere; the cards of a view that is hidden stay as they are. */
+  const unused = (card) => !card.contains(document.activeElement) && card.offsetParent;
+
+  function empty(card, height) {
+    card.style.minHeight = `${height}px`;
     card.replaceChildren(card.firstChild);
     card.classList.add("far");
   }

@@ -23,7 +23,7 @@ export function makePicture(app) {
   const say = (verb, words) => () => app.act(verb, { images: [image()] }, words);
 
   async function move() {
-    const to = await chosenClass(store, "Move to", candidates.map(({ id }) => id));
+    const to = await chosenClass(store, "Move to", candidates.map(({ id }) => id), store.state.cls[image()]);
     if (to) app.moveTo([image()], to);
   }
 
@@ -53,9 +53,8 @@ export function makePicture(app) {
     tools.push(ignore, tool("Move", "M", move));
     const path = make("p", { class: "path quiet" }, make("bdi", {}, album.path[i]));
     const [back, on] = [tool("Previous", "←", () => step(-1)), tool("Next", "→", () => step(1))];
-    const walk = make("div", { class: "row" }, back, on);
-    const close = tool("Close", "Esc", () => dialog.close());
-    const parts = [name, words, list, make("div", { class: "row" }, ...tools), path, walk, close];
+    const walk = make("div", { class: "row walk" }, back, on, tool("Close", "Esc", () => dialog.close()));
+    const parts = [name, words, list, make("div", { class: "row" }, ...tools), path, walk];
     frame.replaceChildren(face);
     keepFocus(side, () => side.replaceChildren(...parts));
     if (!dialog.contains(document.activeElement)) dialog.focus();

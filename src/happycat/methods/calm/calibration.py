@@ -60,6 +60,12 @@ class Episode:
         self.more, self.num_old, self.num_new = more, int(self.labels.max()) + 1, num_new
         self._directions: dict[tuple[int, float], Directions] = {}
 
+    def leading(self, number: int) -> Episode:
+        """The same episode with the first `number` of the features alone."""
+        served, validation = (self.served[:, :number], self.classes), (self.validation[:, :number], self.truth)
+        known = self._features[:, :, :number], self.labels
+        return Episode(known, served, validation, self.more[:, :number], self.num_new)
+
     @cached_property
     def scatter(self) -> Scatter:
         """Of what is still labelled; computed when it is asked for, by the process that has this episode."""
@@ -175,6 +181,11 @@ class Calibration:
         self.episodes, self.shrinkage, self.advance, self.ranks = episodes, shrinkage, advance, ranks
         images, features = episodes[0].labelled.shape
         self.dimensions = max(1, min(dimensions, features, images - 1))  # of the space
+
+    def leading(self, number: int, dimensions: int) -> Calibration:
+        """The same with the first `number` of the features alone, and a space of so many dimensions."""
+        episodes = [episode.leading(number) for episode in self.episodes]
+        return Calibration(episodes, dimensions, self.shrinkage, self.advance, self.ranks)
 
     def accuracies(self, exponent: float, temperatures: Sequence[float]) -> list[float]:
         """The mean accuracy on the served and the validation images with each of the temperatures."""

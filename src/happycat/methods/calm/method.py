@@ -8,14 +8,14 @@ classes lose their labels and are discovered. No test image chooses anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base import tables
@@ -43,6 +43,7 @@ DIMENSIONS = 2 / 3  # of those that the features have
 # The first is the usual one: taken if no other is better.
 EXPONENTS = (0.25, 0.5, 0.0)
 TEMPERATURES = (0.03, 0.02, 0.05)
+PATCHES_GAIN = 1.0  # points of accuracy on held-out classes; for less, patch tokens are left out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,9 @@ class CalmConfig(MethodConfig):
     episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
     held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
     averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
-    patches: bool = setting(True, "mean of a ViT's patch tokens beside its class token")
+    patches: bool | None = setting(
+        None, "mean of a ViT's patch tokens beside its class token [chosen on held-out classes]"
+    )
 
     @property
     def random_views(self) -> int:
@@ -71,7 +74,7 @@ class CalmConfig(MethodConfig):
 
     @property
     def with_patches(self) -> bool:
-        return self.patches
+        return self.patches is not False
 
 
 class Calm(Method):
@@ -103,6 +106,8 @@ class Calm(Method):
         self.register_buffer("deviation", torch.tensor(0.1))
         self.register_buffer("duplicate_cosine", torch.tensor(NEVER))
         self.register_buffer("number_values", torch.zeros(NUM_VALUES, 5))
+        self._class_token = tail.class_token if isinstance(tail, Vectors) else tail.dim
+        self._used = tail.dim  # of the features, the first so many
         self._calibrated = False  # from `calibrate` until `fit`
 
     def calibrate(self, unseen: Unseen, generator: torch.Generator) -> None:
@@ -115,7 +120,7 @@ class Calm(Method):
         features, labels, ranks = self._views(labelled), labelled.labels, training.ranks
         calibration = self._episodes(features, labels, training.generator, advance=advance, ranks=ranks)
         if not self._calibrated:
-            self._choose(calibration)
+            calibration = self._choose(calibration)
         self._calibrated = False
         self._trust(calibration.confidence(float(self.exponent)))
         self._learn(features, labels, calibration.dimensions, ranks)
@@ -132,10 +137,9 @@ class Calm(Method):
         self._learn(self._views(labelled), labelled.labels, self.space.dimensions)
 
     def _learn(self, features: Tensor, labels: Tensor, dimensions: int, ranks: Ranks = ALONE) -> None:
-        scatter = Scatter(features, labels, ranks)
-        self.space.set(
-            scatter.mean, scatter.directions(dimensions, self.config.shrinkage).weighted(float(self.exponent))
-        )
+        scatter, unused = Scatter(features[:, :, : self._used], labels, ranks), features.shape[2] - self._used
+        projection = scatter.directions(dimensions, self.config.shrinkage).weighted(float(self.exponent))
+        self.space.set(pad(scatter.mean, (0, unused)), pad(projection, (0, 0, 0, unused)))
         points, number = self.space(features.mean(1)), int(labels.max()) + 1
         self.memory.replace(*class_means(points, labels, points[:number]))
         self.usual_cosines = usual_cosines(points, labels, number)
@@ -166,15 +170,15 @@ class Calm(Method):
         """How many new classes there are among the images: from 0 on, to `most` if that is given."""
         possible = len(unlabelled) - 1
         most = possible if most is None else min(most, possible)
+        if most < 1:
+            return NOTHING_NEW
         return self.estimate(self.search(self.points(unlabelled)), most, advance)
 
     def estimate(self, search: Search, most: int, advance: Advance = nobody) -> Count:
-        """How many new classes the search has found, from 0 to `most`.
+        """How many new classes there are among the images of a search, from 0 to `most`, which is 1 at least.
 
         `advance` is told of each component that was tried, and how many can be; all of it when the rest need not be.
         """
-        if most < 1:
-            return NOTHING_NEW
         model = self.number_model
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
@@ -269,18 +273,23 @@ class Calm(Method):
         for _ in range(self.config.episodes):
             drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)[:MOST_HELD_OUT]
             episodes.append(hold_out(features, labels, drawn if held_out is None else held_out, generator))
-        dimensions = self.config.dimensions or round(DIMENSIONS * features.shape[2])
-        return Calibration(episodes, dimensions, self.config.shrinkage, advance, ranks)
+        return Calibration(episodes, self._dimensions(features.shape[2]), self.config.shrinkage, advance, ranks)
 
-    def _choose(self, calibration: Calibration) -> None:
-        """Set the values with which held-out classes are discovered best."""
+    def _dimensions(self, features: int) -> int:
+        """The dimensions of a space of so many features."""
+        return self.config.dimensions or round(DIMENSIONS * features)
+
+    def _choose(self, calibration: Calibration) -> Calibration:
+        """Set the values with which held-out classes are discovered best; returns the calibration on what is used."""
         config = self.config
         exponents = EXPONENTS if config.exponent is None else (config.exponent,)
         temperatures = TEMPERATURES if config.mixture_temperature is None else (config.mixture_temperature,)
-        candidates = len(exponents) + len(temperatures)
+        candidates = len(exponents) + len(temperatures) + 2 * self._may_leave_patches
         calibration.advance(
             0, total=(candidates + 1) * len(calibration.episodes)
         )  # the number's model takes them once more
+        if self._may_leave_patches:
+            calibration = self._with_or_without_patches(calibration, exponents[0], temperatures[:1])
         exponent = max(exponents, key=lambda e: calibration.accuracies(e, temperatures[:1])[0])
         accuracies = calibration.accuracies(exponent, temperatures)
         temperature = temperatures[int(np.argmax(accuracies))]
@@ -288,6 +297,26 @@ class Calm(Method):
         self._set("temperature", temperature)
         values = calibration.number_model(exponent).values
         self.number_values = torch.from_numpy(values).to(self.memory.prototypes)
+        return calibration
+
+    @property
+    def _may_leave_patches(self) -> bool:
+        """Whether there are patch tokens among the features whose use is still to be chosen."""
+        return self._class_token < self.tail.dim and self.config.patches is None
+
+    def _with_or_without_patches(
+        self, both: Calibration, exponent: float, temperatures: Sequence[float]
+    ) -> Calibration:
+        """The calibration on the class token alone, unless patch tokens are worth more than they cost.
+
+        Parts of an image tell fine-grained classes apart. Where they do not, they make varieties within a class
+        clearer, too, and more new classes are counted than there are.
+        """
+        token = self._class_token
+        alone = both.leading(token, self._dimensions(token))
+        gain = both.accuracies(exponent, temperatures)[0] - alone.accuracies(exponent, temperatures)[0]
+        self._used = self.tail.dim if gain >= PATCHES_GAIN else token
+        return both if gain >= PATCHES_GAIN else alone
 
     def _trust(self, confidence: Confidence) -> None:
         for name, value in confidence._asdict().items():
