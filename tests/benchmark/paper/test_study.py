@@ -162,8 +162,8 @@ def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path,
 def test_only_a_plan_does_without_the_files(tmp_path):
     with pytest.raises(InputError, match="CIFAR-100 is missing"):
         Setting(Request(dataset="cifar100", root=tmp_path, out=tmp_path))
-    with pytest.raises(InputError, match="missing"):  # its size is not known here
-        planned(tmp_path, "cub")
+    with pytest.raises(InputError, match="no data set or folder"):  # nobody published its size
+        planned(tmp_path, "pictures-of-mine")
 
 
 def test_methods_with_features_only_come_last_and_wait_for_tokens(tmp_path):
