@@ -262,10 +262,11 @@ def _loader_speed(plan: ViewPlan, size: tuple[int, int], meter: Meter) -> float:
 
 
 def extraction_rates(trunk: Trunk | PooledBackbone) -> dict[str, float]:
-    """About how many views per second the backbone extracts, in its own precision and in int8; takes seconds."""
+    """About how many views per second the backbone extracts, in its own precision and, of a ViT, in int8; takes seconds."""
     pictures, meter = ArrayPictures(_noise(trunk.image_size).pixels[:16]), Meter(1.0, trunk.device)
     rates = {_name(trunk.precision): _trunk_speed(trunk, pictures, meter)}
-    if trunk.device.type == "cpu" and trunk.precision is torch.float32 and is_installed():
+    fp32_vit = isinstance(trunk, Trunk) and trunk.precision is torch.float32
+    if fp32_vit and trunk.device.type == "cpu" and is_installed():
         in_bytes = copy.deepcopy(trunk)
         in_bytes.quantise()
         rates["int8"] = _trunk_speed(in_bytes, pictures, meter)
