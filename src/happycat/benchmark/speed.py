@@ -262,7 +262,7 @@ def _loader_speed(plan: ViewPlan, size: tuple[int, int], meter: Meter) -> float:
 
 
 def extraction_rates(trunk: Trunk | PooledBackbone) -> dict[str, float]:
-    """About how many views per second the backbone extracts, in its own precision and, of a ViT, in int8; takes seconds."""
+    """About how many views per second the backbone extracts, in its precision and, of a ViT, in int8; takes seconds."""
     pictures, meter = ArrayPictures(_noise(trunk.image_size).pixels[:16]), Meter(1.0, trunk.device)
     rates = {_name(trunk.precision): _trunk_speed(trunk, pictures, meter)}
     fp32_vit = isinstance(trunk, Trunk) and trunk.precision is torch.float32
