@@ -94,6 +94,7 @@ def test_an_extractor_says_what_it_is(weights):
         "image_size": 32,
         "mirror": False,
         "crop_share": 224 / 256,
+        "patches": False,
         "fingerprint": extractor.fingerprint(),
     }
     usual = FeatureExtractor.of(config("resnet18", weights, image_size=None))

@@ -21,7 +21,7 @@ DEEP = 100_000
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' is there twice"),
         (b'{"a": "\xff"}', "utf-8"),
         (b'{"a": ' + b"9" * 5000 + b"}", "an integer of 5000 digits"),
-        (b'{"a": -' + b"9" * 19 + b"}", "an integer of 20 digits"),
+        (b'{"a": -' + b"9" * 20 + b"}", "an integer of 20 digits"),
         (b'{"a": 1e999}', "too large"),
         (b'{"a": NaN}', "NaN is no number"),
         (b'{"a": -Infinity}', "-Infinity is no number"),

@@ -18,8 +18,12 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="these sig
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 BY = {signal.SIGINT: "", signal.SIGTERM: " by SIGTERM", signal.SIGHUP: " by SIGHUP"}
 WAITING = """
+import signal
 import time
 from happycat.cli import commands
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and nohup SIGHUP
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 def app():
     print("ready", flush=True)
@@ -44,6 +48,17 @@ def test_a_process_that_is_sent_a_signal(number):
     assert (process.returncode, said) == (CODES[number], f"happycat: interrupted{BY[number]}\n")
 
 
+@pytest.fixture
+def heeded():
+    """The signals as a person's terminal has them, whatever started the tests."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("number", CODES)
 def test_within_a_command_the_advice_is_given(number, monkeypatch, capsys):
     def app() -> None:

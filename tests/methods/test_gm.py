@@ -116,6 +116,6 @@ def test_a_stage_in_which_no_image_is_novel_or_all_are(monkeypatch, novel, grow,
 
 
 def test_it_discovers():
-    method, _, unlabelled = after_stage_0("gm", **TRAINED)
+    method, _, unlabelled = after_stage_0("gm", projector_deviation=0.1, **TRAINED)
     list(method.discover(unlabelled, NUM_NEW, training(1)))
     assert min(accuracy_on(method, unlabelled)) > 70  # all, old and new

@@ -173,7 +173,7 @@ def test_the_folder_may_have_moved_with_the_model(model):
 def test_a_review_with_fewer_digits_is_refused(model):
     review = Review.read(model.with_name("review-1"), model_file.history(model)[-1]["review"])
     half = Review(**{**vars(review), "points": review.points.astype(np.float16)})
-    with pytest.raises(StorageError, match=r"points of float16.*another version of happycat"):
+    with pytest.raises(StorageError, match=r"points is of float16.*another version of happycat"):
         Review.read(model.parent, half.write(model.parent))
 
 

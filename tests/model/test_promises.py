@@ -409,7 +409,7 @@ def test_a_step_that_is_interrupted_is_not_ended_as_if_it_were_done(monkeypatch)
         def close(self) -> None:
             self.closed += 1
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     watch = Watch()

@@ -40,7 +40,7 @@ def discover(model, number):
     folder = model.with_name(f"shop-{cat._tag.number + 1}")
     folder.mkdir()
     review = Review.of(found, cat.stage_)
-    more = {"found": {"new": found.new}, "results": str(folder), "review": review.write(folder)}
+    more = {"found": {"images": len(INBOX), "new": found.new}, "results": str(folder), "review": review.write(folder)}
     cat.save(model, "discover", {**more, "images": len(INBOX)})
     return found
 

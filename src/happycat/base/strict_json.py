@@ -69,8 +69,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    if len(text) > DIGITS + text.startswith("-"):
-        raise ValueError(f"an integer of {len(text)} digits")
+    if (digits := len(text.lstrip("-"))) > DIGITS:
+        raise ValueError(f"an integer of {digits} digits")
     return int(text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from happycat.base.disk import make_folder, storage_errors
+from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError, NoSpaceError
 from happycat.cli.display import Display
 from happycat.cli.signals import exit_after
@@ -42,8 +42,8 @@ def keeping(model: Path) -> Iterator[Path]:
     tag = cache / TAG
     if cache.exists() and not tag.is_file():
         raise InputError(f"{cache} is in the way: embeddings are kept there meanwhile; rename it, or the model")
-    make_folder(cache, 0o700)
     with storage_errors(cache):
+        cache.mkdir(0o700, parents=True, exist_ok=True)
         tag.write_text(TAG_TEXT, encoding="ascii")
     try:
         yield cache

@@ -148,7 +148,7 @@ def features(
     """
     from happycat.backbone.extraction import FeatureExtractor
     from happycat.base.threads import network_flops, threads_for
-    from happycat.benchmark.paper.check_data import write_features
+    from happycat.benchmark.features import write_features
     from happycat.benchmark.setup import chosen_backbone
     from happycat.images.datasets import load
 

@@ -1,4 +1,4 @@
-"""Feature vectors for `calm-check`: NumPy files, read and written, or scikit-learn's digits; a split a class order."""
+"""Feature vectors for `calm-check`: NumPy files or scikit-learn's digits, and their splits, one a class order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from happycat.backbone.extraction import CENTRE, FeatureExtractor
 from happycat.base.config import Checked, setting
-from happycat.base.disk import replacing
 from happycat.base.errors import InputError
-from happycat.base.progress import Progress
-from happycat.base.ranks import Helped
 from happycat.benchmark.protocol import Protocol, Split, check_split, make_split
 from happycat.images.pictures import ArrayPictures, Images, Pictures
 from happycat.images.sources import VectorRows, accepted
@@ -73,30 +69,6 @@ def read_features(path: Path) -> Images:
         test=VectorRows(vectors.vectors[~train]),
         test_labels=labels[~train],
     )
-
-
-def write_features(
-    path: Path, images: Images, extractor: FeatureExtractor, progress: Progress, cache_dir: Path
-) -> tuple[int, int]:
-    """Write the file that `read_features` reads: features (N, D) of the centre view of every image; returns N and D.
-
-    `key` (N,) is what each image is called in the data set. What is extracted is kept in `cache_dir` meanwhile.
-    Several processes share this work; the first one writes, the others are done with it (`Helped`).
-    """
-    sides = (images.train, images.train_labels), (images.test, images.test_labels)
-    advance = progress.step("extracting features", len(images.train) + len(images.test))
-    features = [extractor.extract(pictures, CENTRE, advance, cache_dir)[:, 0].numpy() for pictures, _ in sides]
-    if not extractor.ranks.first:
-        raise Helped
-    made = {
-        "X": np.concatenate(features),
-        "cls": np.array(images.classes)[np.concatenate([labels for _, labels in sides])],
-        "part": np.repeat(PARTS, [len(pictures) for pictures, _ in sides]),
-        "key": np.array([key for pictures, _ in sides for key in pictures.keys]),
-    }
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, allow_pickle=False, **made)
-    return made["X"].shape
 
 
 def _arrays(path: Path) -> list[np.ndarray]:
