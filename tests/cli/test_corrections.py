@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 import typer
 
+from happycat import Happycat
 from happycat.base.errors import HappycatError
 from happycat.cli import corrections
 from happycat.model.registry import ClassRegistry, SplitTree
 from tests.helpers.models import write_classes
+from tests.helpers.vectors import clouds
 
 COMMANDS = ("name", "merge", "split", "drop", "undo", "show")
 
@@ -161,6 +163,14 @@ def test_show_says_what_is_stored(model):
     for text in ("version 2", "stage 1", "[b] :cat:", "dropped", "no image, and nothing of a single image", "a vit"):
         assert text in said
     assert "there is no model" in say("show", model.parent / "none.cat")[1]
+
+
+def test_show_says_that_a_class_of_one_image_is_the_point_of_that_image(tmp_path):
+    X, y = clouds(range(3))
+    cat = Happycat().fit(X, [f"c{label}" for label in y])
+    cat.new_class(X[:1])
+    cat.save(tmp_path / "one.cat")
+    assert "no image, and the point of a single image for 1 of the classes" in say("show", tmp_path / "one.cat")[0]
 
 
 def test_control_characters_do_not_reach_the_terminal(model):

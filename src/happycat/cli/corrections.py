@@ -237,7 +237,9 @@ def _holds(model: Path, file: ModelFile, registry: ClassRegistry) -> str:
     own = "with its weights" if file.base.arrays else "whose weights lie elsewhere"
     number, dimensions = registry.pool.vectors.shape
     backbone = shown(file.base.metadata.get("backbone"))
+    single = sum(registry.learned_from(entry) == 1 for entry in registry)
+    alone = f"the point of a single image for {single} of the classes" if single else "nothing of a single image"
     return (
         f"{model.stat().st_size / 1e6:.1f} MB on disk: {backbone} ({own}), {number} directions in a space of "
-        f"{dimensions} dimensions, a number of images each; no image, and nothing of a single image"
+        f"{dimensions} dimensions, a number of images each; no image, and {alone}"
     )
