@@ -86,6 +86,7 @@ def test_torchrun_gives_the_numbers_of_one_process_and_a_run_goes_on_after_a_kil
     same_run(out, finished)
 
 
+@pytest.mark.slow
 def test_speed_is_measured_by_two_processes_and_said_once():
     words = ["speed", "--backbone", "vit_tiny_patch16_224", "--image-size", "32", "--seconds", "0.2", "--json"]
     done = run(*PYTHON, "happycat", *words, *TWO)
