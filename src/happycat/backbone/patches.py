@@ -27,12 +27,12 @@ class ClassAndPatches(nn.Module):
         return torch.cat([normalize(self.tail(tokens), dim=-1), normalize(patches, dim=-1)], -1)
 
 
+FeatureTail = Tail | Vectors | ClassAndPatches  # makes features of what a frozen network says
+
+
 def vectors_of(tail: FeatureTail) -> Vectors:
     """What stands for the tail in a method that is given its features."""
     return Vectors(tail.dim, tail.tail.dim if isinstance(tail, ClassAndPatches) else None)
-
-
-FeatureTail = Tail | Vectors | ClassAndPatches  # makes features of what a frozen network says
 
 
 def feature_tail(trunk: Frozen, tail: Tail | Vectors, patches: bool) -> FeatureTail:
