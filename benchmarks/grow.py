@@ -61,7 +61,8 @@ def noise(number: int):
 
 def stored_tokens(number: int, folder: Path):
     """Tokens of noise in a store, written shard by shard."""
-    from happycat.backbone.store import Recipe, TokenStore, token_tensors
+    from happycat.backbone.recipe import Recipe
+    from happycat.backbone.token_store import TokenStore, token_tensors
     from happycat.backbone.trunk import Tokens
 
     recipe = Recipe(
@@ -161,7 +162,8 @@ def prediction(classes: int, folder: Path) -> dict[str, float]:
 
 def million(images: int, folder: Path) -> dict[str, float]:
     """Images: stored features of 384 numbers in 10,000 classes, read from shards and given their classes."""
-    from happycat.backbone.store import FeatureStore, Recipe
+    from happycat.backbone.recipe import Recipe
+    from happycat.backbone.store import FeatureStore
     from happycat.methods.calm.prediction import PredictionRule
 
     recipe = Recipe(

@@ -16,8 +16,9 @@ from torch.utils.data import get_worker_info
 
 from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor, fill_tokens
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
 from happycat.backbone.tail import Tail
+from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.errors import HappycatError, InputError, NoSpaceError
@@ -318,7 +319,7 @@ def test_a_full_disk_while_features_are_kept_is_one_line(tmp_path, monkeypatch, 
 
     extractor, pictures = small(), noise(5)
     store = extractor.store(pictures, CENTRE, tmp_path)
-    store._prepare()
+    store._prepare(pictures.names())
     monkeypatch.setattr("happycat.backbone.tensor_file.save_file" if call == "write" else "os.fsync", full)
     with pytest.raises(NoSpaceError) as caught:
         extractor.extract(pictures, CENTRE, cache_dir=tmp_path)

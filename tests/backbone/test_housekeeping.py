@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from happycat.backbone.housekeeping import delete_stale, delete_stores, in_use, partial_files, stores_below
-from happycat.backbone.store import FeatureStore, Recipe
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.store import FeatureStore
 from happycat.base.disk import locked, make_folder
 
 HOLD = """

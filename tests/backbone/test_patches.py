@@ -16,8 +16,9 @@ from happycat.backbone.config import BackboneConfig
 from happycat.backbone.extraction import CENTRE, VIEWS, FeatureExtractor, fill_tokens
 from happycat.backbone.patches import ClassAndPatches, feature_tail
 from happycat.backbone.pooled import PooledBackbone
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
 from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.images.pictures import ArrayPictures

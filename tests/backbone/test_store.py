@@ -11,8 +11,9 @@ import torch
 from happycat.backbone import recipe
 from happycat.backbone import store as tokens
 from happycat.backbone.extraction import fill_tokens
-from happycat.backbone.store import Recipe, TokenStore, affordable_views
+from happycat.backbone.recipe import Recipe, affordable_views
 from happycat.backbone.tail import Tail
+from happycat.backbone.token_store import TokenStore, token_tensors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewPlan
 from happycat.base.errors import InputError, StorageError
@@ -103,7 +104,7 @@ def test_a_damaged_shard_is_computed_again_and_no_other(tmp_path, trunk, picture
     def extract(shards):
         for shard in shards:
             computed.append(shard)
-            yield tokens.token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
+            yield token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
 
     if damage == "lost":
         tokens.Store.fill(again, extract)
@@ -128,7 +129,7 @@ def test_what_a_kill_leaves_is_no_shard(tmp_path, trunk, pictures, small_shards,
     def killed(path, tensors):
         save(path, tensors)
         saved.append(path)
-        if len(saved) == 3:
+        if len(saved) == 4:  # the pictures' names, and two shards before
             raise KeyboardInterrupt  # before the file has its name
 
     monkeypatch.setattr(tokens, "save_tensors", killed)
@@ -167,7 +168,7 @@ def test_two_at_once_share_the_work(tmp_path, trunk, pictures, small_shards):
                 elif len(done[name]) == 5:
                     go_on.set()
                 rows = [expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]
-                yield tokens.token_tensors(join(rows))
+                yield token_tensors(join(rows))
 
         return extracted
 
@@ -196,7 +197,7 @@ def test_a_process_begins_with_its_share_and_does_what_others_leave(tmp_path, tr
     def extract(shards):
         for shard in shards:
             order.append(shard.start // 2)
-            yield tokens.token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
+            yield token_tensors(join([expected(trunk, pictures, i, slot) for i in shard for slot in range(4)]))
 
     store_of(tmp_path, trunk, pictures).fill(extract, ranks=Half())
     assert order == [3, 4, 5, 2, 1, 0]

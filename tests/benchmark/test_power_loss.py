@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from happycat.backbone.store import FeatureStore, Recipe
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.store import FeatureStore
 from happycat.backbone.tensor_file import load_tensors
 from happycat.base.errors import HappycatError, NoSpaceError
 from happycat.base.sealed import SealedLines

@@ -8,7 +8,8 @@ import time
 import pytest
 import torch
 
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.token_store import TokenStore
 from tests.cli.test_practitioner import say
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 import typer
 
-from happycat.backbone.store import FeatureStore, Recipe
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.store import FeatureStore
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError, NoSpaceError
 from happycat.base.sealed import write_sealed

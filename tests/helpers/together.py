@@ -18,8 +18,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from happycat.backbone.extraction import fill_tokens
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
 from happycat.backbone.tail import Vectors
+from happycat.backbone.token_store import TokenStore
 from happycat.base.ranks import Ranks
 from happycat.base.together import Together
 from happycat.learning import training as trainings

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from happycat.backbone.extraction import fill_tokens
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.token_store import TokenStore
 from happycat.base import tables
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
 from happycat.learning.training import Training

@@ -16,10 +16,12 @@ from happycat.backbone.config import BackboneConfig, build_for_features
 from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.patches import ClassAndPatches, feature_tail
 from happycat.backbone.pooled import PooledBackbone
-from happycat.backbone.recipe import SHARD
+from happycat.backbone.recipe import SHARD, Recipe
 from happycat.backbone.scratch import SCRATCH
-from happycat.backbone.store import FeatureStore, Recipe, Tensors, TokenStore, shards_of, token_tensors
+from happycat.backbone.store import FeatureStore, Places, shards_of
 from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.tensor_file import Tensors
+from happycat.backbone.token_store import TokenStore, token_tensors
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewDataset, ViewPlan, view_loader
 from happycat.base.progress import Advance, nobody
@@ -153,10 +155,10 @@ class FeatureExtractor:
         if cache_dir is not None:
             store = self.store(pictures, views, cache_dir)
 
-            def extract(shards: Iterable[range]) -> Iterator[Tensors]:
+            def extract(shards: Iterable[Places]) -> Iterator[Tensors]:
                 return self._stored_features(pictures, views, shards, cache_dir, advance)
 
-            store.fill(extract, advance, self.ranks)
+            store.fill(extract, advance, self.ranks, pictures.names())
             return store.features()
         shards = shards_of(len(pictures), SHARD)
         own, sizes = self.ranks.of_parts(shards)
@@ -165,7 +167,12 @@ class FeatureExtractor:
         return self.ranks.gather(rows.to(self.device), sizes).cpu()
 
     def _stored_features(
-        self, pictures: Pictures, views: tuple[str, ...], shards: Iterable[range], cache_dir: Path, advance: Advance
+        self,
+        pictures: Pictures,
+        views: tuple[str, ...],
+        shards: Iterable[Places],
+        cache_dir: Path,
+        advance: Advance,
     ) -> Iterator[Tensors]:
         """The features of each shard: of its tokens, where they are stored, else of its pictures."""
         tokens = self.stored_tokens(pictures, views, cache_dir)
@@ -174,7 +181,7 @@ class FeatureExtractor:
         return self._features(pictures, views, shards, advance)
 
     def _features(
-        self, pictures: Pictures, views: tuple[str, ...], shards: Iterable[range], advance: Advance
+        self, pictures: Pictures, views: tuple[str, ...], shards: Iterable[Places], advance: Advance
     ) -> Iterator[Tensors]:
         for rows in trunk_outputs(self.trunk, pictures, self.plan, views, self.workers, shards, advance):
             yield {"features": self._through_tail(rows).unflatten(0, (-1, len(views)))}
@@ -187,11 +194,11 @@ class FeatureExtractor:
         return TokenStore.finished(cache_dir, replace(recipe, view_names=views))
 
     def _features_of_tokens(
-        self, tokens: TokenStore, views: tuple[str, ...], shards: Iterable[range], advance: Advance
+        self, tokens: TokenStore, views: tuple[str, ...], shards: Iterable[Places], advance: Advance
     ) -> Iterator[Tensors]:
         slots = torch.tensor([tokens.recipe.view_names.index(name) for name in views])
         for shard in shards:
-            index = torch.arange(shard.start, shard.stop)
+            index = torch.tensor(shard)
             said = tokens.views(index.repeat_interleave(len(slots)), slots.repeat(len(index)))
             yield {"features": self._through_tail(said.to(self.device)).unflatten(0, (-1, len(views)))}
             advance(len(shard))
@@ -212,12 +219,12 @@ def fill_tokens(
 ) -> None:
     """Extract the tokens that the store does not have yet, and open it."""
 
-    def extract(shards: Iterable[range]) -> Iterator[Tensors]:
+    def extract(shards: Iterable[Places]) -> Iterator[Tensors]:
         for rows in trunk_outputs(trunk, pictures, plan, store.recipe.view_names, workers, shards, advance):
             assert isinstance(rows, Tokens)
             yield token_tensors(rows)
 
-    store.fill(extract, advance, ranks)
+    store.fill(extract, advance, ranks, pictures.names())
 
 
 def trunk_outputs(
@@ -226,7 +233,7 @@ def trunk_outputs(
     plan: ViewPlan,
     views: tuple[str, ...],
     workers: int,
-    shards: Iterable[range],
+    shards: Iterable[Places],
     advance: Advance,
 ) -> Iterator[Tokens | Tensor]:
     """What the trunk says of the views of each shard's pictures, a row a view; tokens rounded as they are on disk.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from happycat.backbone.frozen import Frozen
 from happycat.backbone.trunk import Trunk
@@ -79,10 +79,26 @@ class Recipe(Checked):
     def name(self) -> str:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
+    def covers(self, other: Recipe) -> bool:
+        """Whether they differ only in their pictures, and in further views: what both have of a picture is the same."""
+        return self.kin == other.kin and {*other.view_names} <= {*self.view_names}
+
+    @property
+    def kin(self) -> str:
+        """The name without pictures and views: where it is the same, so is what is stored of a picture's view."""
+        return replace(self, pictures="", num_pictures=0, view_names=()).name
+
     @property
     def views(self) -> int:
         """Random views a picture, besides the centre view."""
         return len(self.view_names) - 1
+
+    def shapes(self, pictures: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor of so many pictures."""
+        if self.kind == "features":
+            return {"features": (pictures, len(self.view_names), self.dim)}
+        rows = pictures * len(self.view_names)
+        return {"tokens": (rows, self.num_tokens, self.dim), "cls": (rows, self.dim)}
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The store of tokens and features: a cache on disk in shards, which any number of processes fill together.
 
 STORE/recipe.json         what the store depends on
+      names.tensors       which pictures it is of, so that another store can copy what both have (`reuse`)
       owner.json          the run that deletes it when it ends; what is to be kept has no owner
       00007.safetensors   tokens or features of some neighbouring pictures, there as a whole or not at all
       ….lock              held by a process that works on a shard, or that uses the store
@@ -8,7 +9,7 @@ STORE/recipe.json         what the store depends on
 A token can be turned back into a picture: the folder is its user's alone (permissions 0700). Every file has a checksum.
 
 A shard is computed by whoever claims it first, alone and in the same way each time, so its content does not
-depend on how many processes there are or how often they were interrupted.
+depend on how many processes there are or how often they were interrupted; only on which pictures were copied.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ import secrets
 import shutil
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from happycat.backbone.recipe import Recipe as Recipe
-from happycat.backbone.recipe import affordable_views as affordable_views
+from happycat.backbone.recipe import Recipe
+from happycat.backbone.reuse import Copies, joined
 from happycat.backbone.tensor_file import Tensors, load_tensors, map_tensors, save_tensors
-from happycat.backbone.trunk import Tokens
 from happycat.base import tables
 from happycat.base.disk import delete, locked, make_folder, replacing
 from happycat.base.errors import DamagedError, HappycatError, InUseError, StorageError
@@ -37,8 +38,10 @@ from happycat.base.ranks import ALONE, Ranks
 from happycat.base.sealed import read_sealed, write_sealed
 from happycat.base.strict_json import as_json
 
+NAMES = "names.tensors"
 PRIVATE = 0o700  # permissions of what holds something of an image
-Extract = Callable[[Iterable[range]], Iterator[Tensors]]  # from pictures' places to what is stored of them
+Places = Sequence[int]  # of pictures in a store
+Extract = Callable[[Iterable[Places]], Iterator[Tensors]]  # from pictures' places to what is stored of them
 
 
 def shards_of(number: int, size: int) -> list[range]:
@@ -55,6 +58,13 @@ def read_recipe(path: Path) -> Recipe | None:
         return None
 
 
+def recipes_in(root: Path) -> Iterator[Recipe]:
+    """The recipes of the stores in a folder, in the order of their names."""
+    for path in sorted(Path(root).glob("*/recipe.json")):
+        if (recipe := read_recipe(path)) is not None:
+            yield recipe
+
+
 class Store:
     """A folder named by its recipe, with a file for each shard."""
 
@@ -66,10 +76,21 @@ class Store:
         self._shards = shards_of(recipe.num_pictures, recipe.shard)
         self._whole: set[int] = set()  # the shards that this process has written or verified
         self._damaged: set[int] = set()  # those that it has said are damaged
+        self._mapped: dict[int, Tensors | None] = {}
 
     def recorded(self) -> int:
         """How many pictures are on disk, without a look at their checksums."""
-        return sum(len(shard) for number, shard in enumerate(self._shards) if self._path(number).exists())
+        return sum(len(shard) for number, shard in enumerate(self._shards) if self.has(number))
+
+    def missing(self, names: np.ndarray) -> list[int]:
+        """Those of its pictures' names of which there is nothing in the folder, without a look at checksums."""
+        copies = self.copies(names)
+        left = [place for number, shard in enumerate(self._shards) if not self.has(number) for place in shard]
+        return [int(names[place]) for place in left if not copies.there(place)]
+
+    def has(self, number: int) -> bool:
+        """Whether a shard is on disk, without a look at its checksum."""
+        return self._path(number).exists()
 
     def bytes_on_disk(self) -> int:
         """How much of the disk it takes."""
@@ -77,10 +98,31 @@ class Store:
 
     def damaged(self) -> list[Path]:
         """The shards whose checksums do not hold."""
-        there = [number for number in range(len(self._shards)) if self._path(number).exists()]
+        there = [number for number in range(len(self._shards)) if self.has(number)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is said by whoever asks
             return [self._path(number) for number in there if not self._verified(number)]
+
+    def names(self) -> np.ndarray:
+        """The names of the pictures that it is of (`Pictures.names`); none if it does not say."""
+        try:
+            return load_tensors(self.folder / NAMES)[0]["names"].numpy()
+        except (DamagedError, KeyError):
+            return np.empty(0, np.int64)
+
+    def shard(self, number: int) -> Tensors | None:
+        """The tensors of a shard, mapped into memory; None if it is not there as a whole."""
+        if number not in self._mapped:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it is said by whoever uses the store
+                self._mapped[number] = map_tensors(self._path(number))[0] if self._verified(number) else None
+        return self._mapped[number]
+
+    def copies(self, names: np.ndarray) -> Copies:
+        """What other stores in the folder have of pictures of these names."""
+        found = [Store(self.folder.parent, recipe) for recipe in recipes_in(self.folder.parent)]
+        others = [store for store in found if store.recipe.covers(self.recipe) and store.recipe != self.recipe]
+        return Copies(self.recipe, names, others)
 
     def owner(self) -> Path | None:
         """The run folder that the store was filled for; None if it is to be kept."""
@@ -95,19 +137,23 @@ class Store:
         self._held.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fill(self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE) -> None:
+    def fill(
+        self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE, names: np.ndarray | None = None
+    ) -> None:
         """Extract the shards that are not there yet; `advance(n)` is called for every n pictures that are.
 
         `extract` is given the places of a shard's pictures, as often as it asks, and yields the tensors of each shard
-        in that order. Other processes that want the same are left the shards that they work on, and waited for.
+        in that order. Other processes that want the same are left the shards that they work on, and waited for. With
+        the pictures' `names`, those that another store in the folder has are copied, and it is given the others only.
         """
-        self._prepare()
+        self._prepare(names)
+        copies = self.copies(names) if names is not None else None
         own = ranks.share(len(self._shards))
         order = list(range(len(self._shards)))
         others = [*order[: own.start], *order[own.stop :]]
-        left = self._fill(extract, [*order[own], *reversed(others)], advance, wait=False)
+        left = self._fill(extract, [*order[own], *reversed(others)], advance, copies, wait=False)
         for number in left:  # one by one: who waits for a shard holds none that another may wait for
-            self._fill(extract, [number], advance, wait=True)
+            self._fill(extract, [number], advance, copies, wait=True)
         ranks.wait()
         if missing := self.recipe.num_pictures - self.recorded():
             raise StorageError(
@@ -115,12 +161,14 @@ class Store:
                 "share the folder"
             )
 
-    def _fill(self, extract: Extract, numbers: list[int], advance: Advance, wait: bool) -> list[int]:
+    def _fill(
+        self, extract: Extract, numbers: list[int], advance: Advance, copies: Copies | None, wait: bool
+    ) -> list[int]:
         """Extract those of the shards that no other process works on, or `wait` for it; returns the others."""
-        claimed: deque[tuple[int, ExitStack]] = deque()
+        claimed: deque[tuple[int, ExitStack, dict[int, Tensors]]] = deque()
         left = []
 
-        def claims() -> Iterator[range]:
+        def claims() -> Iterator[Places]:
             for number in numbers:
                 held = ExitStack()
                 try:
@@ -133,15 +181,24 @@ class Store:
                     held.close()
                     advance(len(self._shards[number]))
                     continue
-                claimed.append((number, held))
-                yield self._shards[number]
+                shard = self._shards[number]
+                copied = copies.of(shard) if copies else {}
+                advance(len(copied))
+                if len(copied) == len(shard):
+                    self._write(number, joined(self.recipe, shard, copied, {}))
+                    held.close()
+                    continue
+                claimed.append((number, held, copied))
+                yield [place for place in shard if place not in copied] if copied else shard
 
         try:
-            for tensors in extract(claims()):
-                self._write(claimed[0][0], tensors)
-                claimed.popleft()[1].close()
+            for made in extract(claims()):
+                number, held, copied = claimed[0]
+                self._write(number, joined(self.recipe, self._shards[number], copied, made) if copied else made)
+                claimed.popleft()
+                held.close()
         finally:
-            for _, held in claimed:
+            for _, held, _ in claimed:
                 held.close()
         return left
 
@@ -162,7 +219,7 @@ class Store:
         """Whether a shard is there and its checksum holds; one whose checksum does not is as good as not there."""
         if number in self._whole:
             return True
-        if not self._path(number).exists():
+        if not self.has(number):
             return False
         try:
             whole = self._fits(number, load_tensors(self._path(number))[0])
@@ -180,7 +237,7 @@ class Store:
         sizes = {name: tensor.numel() * tensor.element_size() for name, tensor in tensors.items()}
         return sizes == {name: len(self._shards[number]) * size for name, size in self.recipe.sizes.items()}
 
-    def _prepare(self) -> None:
+    def _prepare(self, names: np.ndarray | None = None) -> None:
         """Make the folder; refuse one of another recipe, and a disk that is too small."""
         make_folder(self.folder.parent, PRIVATE)
         make_folder(self.folder, PRIVATE)
@@ -192,6 +249,9 @@ class Store:
                 write_sealed(path, recipe)
             elif found != self.recipe:
                 raise StorageError(f"{self.folder} holds {self.recipe.kind} of something else; delete it")
+            if names is not None and not len(self.names()):
+                with replacing(self.folder / NAMES) as temporary:
+                    save_tensors(temporary, {"names": torch.from_numpy(names.copy())})
             if self._owner is not None:
                 write_sealed(self.folder / "owner.json", {"run": str(self._owner)})
             else:
@@ -206,72 +266,6 @@ class Store:
                 f"the {self.recipe.kind} need {left / 1e9:.2f} GB more, {self.folder} has {free / 1e9:.2f} GB free; "
                 + advice
             )
-
-
-class TokenStore(Store):
-    """Tokens of every picture's centre view (slot 0) and random views (slots 1…V), in bf16, memory-mapped.
-
-    A shard of n pictures has `tokens`, (n·(V+1), N, D) bf16, and `cls`, (n·(V+1), D) fp32.
-    """
-
-    _opened: list[Tensors]
-
-    def fill(self, extract: Extract, advance: Advance = nobody, ranks: Ranks = ALONE) -> None:
-        super().fill(extract, advance, ranks)
-        self._open()
-
-    @classmethod
-    def finished(cls, root: Path, recipe: Recipe) -> TokenStore | None:
-        """A store in the folder with the tokens of all the recipe's pictures and views, and maybe of further views."""
-        for path in sorted(Path(root).glob("*/recipe.json")):
-            found = read_recipe(path)
-            names = found.view_names if found else ()
-            if found == replace(recipe, view_names=names) and {*recipe.view_names} <= {*names}:
-                store = cls(root, found)
-                if store.recorded() == recipe.num_pictures:
-                    return store
-        return None
-
-    def open(self) -> bool:
-        """Verify and open it; False if not all of the tokens are safely there."""
-        whole = all(self._verified(number) for number in range(len(self._shards)))
-        if whole:
-            self._open()
-        return whole
-
-    def adopt(self, tokens: Tensor, cls: Tensor) -> None:
-        """Take tokens that are there already, (num_pictures·(V+1), N, D) and (…, D), for the whole store."""
-        views = len(self.recipe.view_names)
-
-        def given(shards: Iterable[range]) -> Iterator[Tensors]:
-            for shard in shards:
-                rows = slice(shard.start * views, shard.stop * views)
-                yield token_tensors(Tokens(tokens[rows], cls[rows]))
-
-        self.fill(given)
-
-    def views(self, index: Tensor, slot: Tensor) -> Tokens:
-        """Tokens of the given slots of the given pictures."""
-        size, views = self.recipe.shard, len(self.recipe.view_names)
-        shards, rows = (index // size).tolist(), (index % size * views + slot).tolist()
-        places = list(zip(shards, rows, strict=True))
-        return Tokens(
-            torch.stack([self._opened[shard]["tokens"][row] for shard, row in places]),
-            torch.stack([self._opened[shard]["cls"][row] for shard, row in places]),
-        )
-
-    def delete(self) -> None:
-        self.__dict__.pop("_opened", None)
-        super().delete()
-
-    def _open(self) -> None:
-        self._opened = [map_tensors(self._path(number))[0] for number in range(len(self._shards))]
-
-
-def token_tensors(said: Tokens) -> Tensors:
-    """The tensors of a shard's tokens."""
-    rounded = said.rounded()
-    return {"tokens": rounded.normalised, "cls": rounded.cls}
 
 
 class FeatureStore(Store):

@@ -16,8 +16,9 @@ from happycat.backbone.housekeeping import delete_stale
 from happycat.backbone.patches import feature_tail, vectors_of
 from happycat.backbone.pooled import PooledBackbone
 from happycat.backbone.recipe import Recipe, affordable_views
-from happycat.backbone.store import FeatureStore, TokenStore
+from happycat.backbone.store import FeatureStore
 from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Trunk
 from happycat.backbone.views import DEFAULT_WORKERS, ViewPlan
 from happycat.base.errors import InputError
@@ -43,9 +44,12 @@ class TestSet(NamedTuple):
 
 
 class Extraction(NamedTuple):
-    """How many views are still to be sent through the trunk, and how many bytes on disk all of them take."""
+    """What is still to be sent through the trunk, and how many bytes on disk all of it takes.
 
-    views: int
+    `views` has how many views of a picture, by what is made of them (`Recipe.kin`) and the picture's name.
+    """
+
+    views: dict[tuple[str, int], int]
     total_bytes: int
 
 
@@ -244,7 +248,8 @@ class StageData:
 
     def extraction(self, stages: int) -> Extraction:
         """What the first stages, and all test images, still need to have extracted."""
-        missing = size = 0
+        missing: dict[tuple[str, int], int] = {}
+        size = 0
         for t in range(self.num_stages):
             tests = test_pictures(self.images, self.split, t)[0]
             served = ((self.pictures(t), self.config.views),) if t < stages else ()
@@ -256,7 +261,9 @@ class StageData:
                     store = self.feature_store(pictures, self.random_views if views else 0)
                     if self.extractor.stored_tokens(pictures, store.recipe.view_names, self.root):
                         continue  # only the tail is left to be run
-                missing += (len(pictures) - store.recorded()) * (store.recipe.views + 1)
+                views, kin = len(store.recipe.view_names), store.recipe.kin
+                for name in store.missing(pictures.names()):
+                    missing[kin, name] = max(views, missing.get((kin, name), 0))
                 size += store.recipe.total_bytes
         return Extraction(missing, size)
 

@@ -21,8 +21,9 @@ from happycat.backbone.config import PRECISIONS, BackboneConfig, choose_device, 
 from happycat.backbone.extraction import TRUNK_BATCH
 from happycat.backbone.int8 import is_installed
 from happycat.backbone.pooled import PooledBackbone
-from happycat.backbone.store import Recipe, TokenStore
+from happycat.backbone.recipe import Recipe
 from happycat.backbone.tail import Tail, Vectors
+from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.backbone.weights import check_model, create_model

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from happycat.backbone.store import TokenStore
 from happycat.backbone.tail import TailInput
+from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.base import tables

@@ -141,11 +141,13 @@ def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path,
         raise HubError("the hub cannot be reached")
 
     monkeypatch.setattr(jobs, "build", no_hub)
-    lines = planned(tmp_path, "cifar100").plan(1)
+    study = planned(tmp_path, "cifar100")
+    lines, split = study.plan(1), next(study.jobs()).split
     # Stage-0: 50 classes of 400; stage t: 10 new classes of 400, 50 + 10 (t − 1) earlier ones of 25; 4 views and the
     # centre view of each image, the centre view of 10,000 test images
-    served = 50 * 400 + sum(10 * 400 + (50 + 10 * t) * 25 for t in range(5))
-    views = 5 * served + 10_000
+    served = [*split.labelled.values(), *(keys for stage in split.stages for keys in stage["images"].values())]
+    assert sum(map(len, served)) == 50 * 400 + sum(10 * 400 + (50 + 10 * t) * 25 for t in range(5))
+    views = 5 * len({key for keys in served for key in keys}) + 10_000  # what is served again is copied
     assert lines[1] == (
         f"cifar100: {views:,} views to extract at 10.00 a second in fp32: {duration(views / 10)}; "
         f"at 40.00 a second in int8: {duration(views / 40)}"

@@ -35,7 +35,10 @@ def _extraction(setting: Setting, jobs: list[Job]) -> Iterator[tuple[str, float]
     if setting.scratch:
         return
     needed = [job.extraction() for job in longest(jobs)]
-    views, size = sum(one.views for one in needed), sum(one.total_bytes for one in needed)
+    each: dict[tuple[str, int], int] = {}  # what one run stores of a picture, others copy
+    for one in needed:
+        each |= {key: max(views, each.get(key, 0)) for key, views in one.views.items()}
+    views, size = sum(each.values()), sum(one.total_bytes for one in needed)
     if views:
         rates = extraction_rates(jobs[0].parts.trunk)
         used, *others = [f"at {rate:.2f} a second in {name}: {duration(views / rate)}" for name, rate in rates.items()]
