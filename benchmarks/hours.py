@@ -2,8 +2,9 @@
 
     python benchmarks/hours.py
 
-What is counted: each picture's views through the trunk, once for all methods and seeds, and every view that is trained
-on. The rates are assumptions for one GPU of an A100's class, made from what is known and not measured on one:
+What is counted: the views of all served images, once through the trunk for all methods, seeds and class orders,
+and every view that is trained on. The rates are assumptions for one GPU of an A100's class, made from what is known and
+not measured on one:
 
 - extraction: ViT-B/16 at 224 px is 35 Gflop a view; a quarter of 312 Tflop/s (bf16) gives 2,200 views a second.
 - training on stored tokens: a view is 300 kB; 1.5 GB/s from memory or disk give 5,000 views a second.
@@ -18,15 +19,12 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from happycat.benchmark.paper.experiments import EXPERIMENTS, Variant
-from happycat.images.corruptions import CORRUPTIONS
 from happycat.images.datasets import PUBLISHED
 from happycat.methods import METHODS
 from happycat.methods.happy import HappyConfig
 
 EXTRACTION, TRAINING = 2_200, 5_000  # views a second
 VIEWS, TOKENS = 5, 197 * 768 * 2  # four random views and the centre; bytes of a view's tokens in bf16
-
-CORRUPTED = {"corruption": len(CORRUPTIONS)}  # how often an experiment reads the test images once more
 
 
 class Cost(NamedTuple):
@@ -69,14 +67,17 @@ def distinct(variants: tuple[Variant, ...]) -> list[Variant]:
 
 def cost(name: str) -> Cost:
     """The cost of an experiment on the paper's data sets."""
-    number, extracted, base_views, stage_views = 0, 0, 0, 0
+    number, extracted, stored, base_views, stage_views = 0, 0, 0, 0, 0
     for dataset in EXPERIMENTS[name].datasets:
         data = PUBLISHED[dataset]
         variants = distinct(EXPERIMENTS[name].variants(Stub(), HappyConfig()))
         protocols = {json.dumps(variant.protocol): variant.protocol for variant in variants}
+        images, tests = 0, data.test * (1 + EXPERIMENTS[name].again)
         for protocol in protocols.values():
             labelled, later = served(dataset, protocol.get("stages", int(data.protocol["stages"])))
-            extracted += VIEWS * (labelled + sum(later)) + data.test * (1 + CORRUPTED.get(name, 0))
+            images += labelled + sum(later)
+        stored += VIEWS * images + len(protocols) * tests
+        extracted += VIEWS * min(images, data.train) + tests  # what another order or number of stages has is copied
         starts = {(METHODS[v.method][0].family, v.protocol.get("order_seed")) for v in variants if _trained(v)}
         base_views += len(starts) * 2 * labelled * HappyConfig().base_epochs
         number += len(starts) + len(variants)
@@ -85,7 +86,7 @@ def cost(name: str) -> Cost:
             epochs = 20 if dataset == "cub" and METHODS[variant.method][0].family == "parametric" else 30
             stage_views += 2 * sum(later) * epochs
     training = (base_views + stage_views) / TRAINING / 3600
-    return Cost(number, extracted / EXTRACTION / 3600 + training, training, extracted * TOKENS / 1e9)
+    return Cost(number, extracted / EXTRACTION / 3600 + training, training, stored * TOKENS / 1e9)
 
 
 def _trained(variant: Variant) -> bool:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # orders: Happy and Calm over five class orders; not in the paper.
 #
-# Cost:    15 runs a seed; 1.8 hours, 1.6 for each further seed; 384 GB of tokens
+# Cost:    15 runs a seed; 1.6 hours, 1.6 for each further seed; 384 GB of tokens
 #          (one GPU of an A100's class, reckoned: recipes/README.md)
 # Expect:  the paper has one order and no spread
 # Compare: The deviation over orders beside that over seeds: how much of a difference between two papers is their class

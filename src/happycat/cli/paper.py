@@ -78,7 +78,7 @@ def paper(
     with interruptible(AGAIN), together(processes_of(values), values["device"], AGAIN) as (ranks, device):
         values = {**values, "tokens": tokens, "device": device}
         study = make_study(name, dataset, only, seeds, out_folder, paper_dataset, values, plan)
-        for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs)):
+        for line in (f"{name}: {EXPERIMENTS[name].title}", *study.plan(jobs, EXPERIMENTS[name].again)):
             print_line(line)
         if plan:
             return

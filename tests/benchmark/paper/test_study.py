@@ -21,6 +21,7 @@ from happycat.benchmark.paper.results import Results, over_seeds
 from happycat.benchmark.paper.study import Study
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import Request
+from happycat.images.corruptions import CORRUPTIONS
 from happycat.methods.happy import HappyConfig
 from happycat.report.tables import Cell
 from tests.helpers.runs import QUICK, quick_request
@@ -152,6 +153,8 @@ def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path,
         f"cifar100: {views:,} views to extract at 10.00 a second in fp32: {duration(views / 10)}; "
         f"at 40.00 a second in int8: {duration(views / 40)}"
     )
+    again = views + 3 * 10_000
+    assert study.plan(1, again=3)[1].startswith(f"cifar100: {again:,} views to extract")
     assert "cifar100: planned by its published size, 60,000 images, for want of its files" in lines[2]
     assert "cifar100: planned with random weights (the hub cannot be reached)" in lines[3]
     size = views * (5 * 192 * 2 + 192 * 4)  # five tokens in bf16, and the class token in fp32
@@ -159,6 +162,10 @@ def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path,
     assert ", contrastive (Stage-0, vanilla_gcd, metagcd): " in lines[5]
     assert ", parametric (Stage-0, simgcd, simgcd_lwf, frost, gm, happy): " in lines[6]
     assert len(lines) == 8
+
+
+def test_the_plan_counts_every_corruption():
+    assert EXPERIMENTS["corruption"].again == len(CORRUPTIONS)
 
 
 def test_only_a_plan_does_without_the_files(tmp_path):

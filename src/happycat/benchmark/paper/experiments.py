@@ -210,11 +210,12 @@ def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 
 class Experiment(NamedTuple):
-    """What it shows, the paper's data sets for it, and its variants."""
+    """What it shows, the paper's data sets for it, its variants, and how often it reads the test images once more."""
 
     title: str
     datasets: tuple[str, ...]
     variants: Callable[[Split, HappyConfig], tuple[Variant, ...]]
+    again: int = 0
 
 
 FOUR = ("cifar100", "imagenet100", "tiny_imagenet", "cub")
@@ -230,7 +231,9 @@ EXPERIMENTS = {
     "bias": Experiment("prediction bias and hardness bias", ("cifar100", "cub"), bias),
     "preliminary": Experiment("old and new after each stage, and each labelled class", ("cifar100",), preliminary),
     "confidence": Experiment("confidence in old and new classes", ("cifar100",), confidence),
-    "corruption": Experiment("16 shifted distributions, Gaussian blur among them", ("cifar100",), some_methods),
+    "corruption": Experiment(
+        "16 shifted distributions, Gaussian blur among them", ("cifar100",), some_methods, again=16
+    ),
     "fine-grained": Experiment("cars and aircraft", ("cars", "aircraft"), some_methods),
     "orders": Experiment("Happy and Calm over five class orders", ("cifar100",), orders),
     "calm-ablation": Experiment("Calm's parts left out one at a time", ("cifar100",), calm_ablation),

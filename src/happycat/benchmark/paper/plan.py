@@ -13,14 +13,16 @@ from happycat.benchmark.speed import extraction_rates, training_rate
 from happycat.methods import METHODS
 
 
-def plan_lines(jobs: list[Job], settings: Iterable[Setting], folder: Path, num_jobs: int) -> Iterator[str]:
-    """What will be done and how long that will take, in a few lines."""
+def plan_lines(
+    jobs: list[Job], settings: Iterable[Setting], folder: Path, num_jobs: int, again: int = 0
+) -> Iterator[str]:
+    """What will be done and how long that will take, in a few lines; `again`, test images are read once more."""
     left = [job for job in jobs if job.done() < job.num_stages]
     yield f"{len(jobs)} runs, {len(left)} of them to be done, in {folder}"
     seconds = 0.0
     for setting in settings:
         mine = [job for job in left if job.setting is setting]
-        for line, took in (*_extraction(setting, mine), *_training(setting, mine)) if mine else ():
+        for line, took in (*_extraction(setting, mine, again), *_training(setting, mine)) if mine else ():
             seconds += took
             yield f"{setting.data.name}: {line}"
     if left:
@@ -30,7 +32,7 @@ def plan_lines(jobs: list[Job], settings: Iterable[Setting], folder: Path, num_j
         yield f"about {duration(seconds)} on this machine{shared}{beside}"
 
 
-def _extraction(setting: Setting, jobs: list[Job]) -> Iterator[tuple[str, float]]:
+def _extraction(setting: Setting, jobs: list[Job], again: int) -> Iterator[tuple[str, float]]:
     """Lines on the views that go through the trunk, each with the seconds that it adds."""
     if setting.scratch:
         return
@@ -38,7 +40,7 @@ def _extraction(setting: Setting, jobs: list[Job]) -> Iterator[tuple[str, float]
     each: dict[tuple[str, int], int] = {}  # what one run stores of a picture, others copy
     for one in needed:
         each |= {key: max(views, each.get(key, 0)) for key, views in one.views.items()}
-    views, size = sum(each.values()), sum(one.total_bytes for one in needed)
+    views, size = sum(each.values()) + again * len(setting.data.test), sum(one.total_bytes for one in needed)
     if views:
         rates = extraction_rates(jobs[0].parts.trunk)
         used, *others = [f"at {rate:.2f} a second in {name}: {duration(views / rate)}" for name, rate in rates.items()]

@@ -114,9 +114,9 @@ class Study:
         once = {job.request.out: job for rows in self.runs.values() for _, jobs in rows for job in jobs}
         yield from sorted(once.values(), key=lambda job: job.features_only)
 
-    def plan(self, num_jobs: int) -> list[str]:
-        """What will be done and how long that will take, in a few lines."""
-        return list(plan_lines(list(self.jobs()), self.settings.values(), self.folder, num_jobs))
+    def plan(self, num_jobs: int, again: int = 0) -> list[str]:
+        """What will be done and how long that will take, in a few lines; `again` as an experiment has it."""
+        return list(plan_lines(list(self.jobs()), self.settings.values(), self.folder, num_jobs, again))
 
     def carry_out(self, num_jobs: int, progress: Progress, ranks: Ranks = ALONE) -> None:
         """Run what is left, Stage-0 first; what an interrupted study did is not done again."""

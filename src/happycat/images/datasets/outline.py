@@ -8,6 +8,9 @@ from happycat.images.datasets import PUBLISHED
 from happycat.images.pictures import Images, Pictures
 
 
+PARTS = ("train", "test")
+
+
 class Absent(Pictures):
     """Pictures of which only the number is known; they cannot be read."""
 
@@ -19,7 +22,7 @@ def outline(name: str) -> Images:
     known = PUBLISHED[name]
     number = len(known.order)
     labels = [np.arange(images) * number // images for images in (known.train, known.test)]
-    train, test = (Absent([str(i) for i in range(len(ids))]) for ids in labels)
+    train, test = (Absent([f"{part}/{i}" for i in range(len(ids))]) for part, ids in zip(PARTS, labels, strict=True))
     return Images(
         name=name,
         classes=tuple(str(c) for c in range(number)),
