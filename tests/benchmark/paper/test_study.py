@@ -157,7 +157,8 @@ def test_a_data_set_that_is_not_there_is_planned_by_its_published_size(tmp_path,
     assert study.plan(1, again=3)[1].startswith(f"cifar100: {again:,} views to extract")
     assert "cifar100: planned by its published size, 60,000 images, for want of its files" in lines[2]
     assert "cifar100: planned with random weights (the hub cannot be reached)" in lines[3]
-    size = views * (5 * 192 * 2 + 192 * 4)  # five tokens in bf16, and the class token in fp32
+    stored = 5 * sum(map(len, served)) + 10_000
+    size = stored * (5 * 192 * 2 + 192 * 4)  # five tokens in bf16, and the class token in fp32
     assert lines[4].startswith(f"cifar100: {size / 1e9:.1f} GB of tokens and features on disk")
     assert ", contrastive (Stage-0, vanilla_gcd, metagcd): " in lines[5]
     assert ", parametric (Stage-0, simgcd, simgcd_lwf, frost, gm, happy): " in lines[6]

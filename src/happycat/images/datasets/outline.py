@@ -7,7 +7,6 @@ import numpy as np
 from happycat.images.datasets import PUBLISHED
 from happycat.images.pictures import Images, Pictures
 
-
 PARTS = ("train", "test")
 
 
