@@ -25,7 +25,7 @@ from happycat.benchmark.paper.check import check_order
 from happycat.benchmark.paper.check_data import CheckConfig, read_features, splits
 from happycat.benchmark.paper.check_report import summary
 from happycat.methods.calm import calibration, candidates, mixture, number, selection, space
-from happycat.methods.calm.method import CalmConfig
+from happycat.methods.calm.config import CalmConfig
 from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.space import Scatter
 

@@ -27,7 +27,8 @@ from happycat.app.desk import Desk
 from happycat.app.discovering import Discoveries, Work
 from happycat.app.routes import make_app
 from happycat.backbone.tail import Vectors
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.model import file as model_file
 from happycat.model.classes import count_images
 from happycat.model.editor import Editor

@@ -25,7 +25,8 @@ from torch.nn.functional import normalize
 
 from happycat import Happycat
 from happycat.backbone.tail import Vectors
-from happycat.methods.calm.method import DIMENSIONS, Calm, CalmConfig
+from happycat.methods.calm.config import DIMENSIONS, CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import chunks
 from happycat.model.from_method import prototype_registry
 from happycat.model.storage import VECTORS, State

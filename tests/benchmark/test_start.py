@@ -11,7 +11,7 @@ import torch
 from happycat.base.disk import read_json
 from happycat.base.errors import InputError
 from happycat.benchmark.record import Record
-from happycat.methods.calm.method import CalmConfig
+from happycat.methods.calm.config import CalmConfig
 from happycat.methods.calm.number import Count
 from tests.helpers.runs import QUICK, quick_run
 

@@ -27,7 +27,8 @@ from happycat.learning import training as trainings
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled, VectorViews
 from happycat.learning.training import Training, parameters_of
 from happycat.methods import METHODS, metagcd
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from tests.helpers.contract import NUM_NEW, build
 
 TRAINED = [name for name, (method, _) in METHODS.items() if method.trains]

@@ -8,7 +8,8 @@ import torch
 from happycat.backbone.tail import Vectors
 from happycat.base.errors import InputError
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.number import NOTHING_NEW
 from happycat.methods.counting import make_counter
 from happycat.methods.kmeans import KMeans, KMeansConfig

@@ -19,7 +19,8 @@ from happycat.base.progress import SILENT, Advance, Progress
 from happycat.learning.batches import Labelled, Unlabelled
 from happycat.learning.clustering import silhouettes
 from happycat.learning.training import Training
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.number import Count
 from happycat.methods.method import Method
 

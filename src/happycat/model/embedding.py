@@ -24,7 +24,8 @@ from happycat.images.pictures import CROP_SHARE, Pictures, Subset
 from happycat.images.sources import Accepted, VectorRows, in_order, read
 from happycat.learning.batches import FreshViews, Labelled, VectorViews
 from happycat.learning.training import Training
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.pretraining import small_vit_config, train_from_scratch
 from happycat.model.file import Part
 

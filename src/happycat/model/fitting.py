@@ -21,7 +21,8 @@ from happycat.images.collecting import Gathered
 from happycat.images.sources import Label
 from happycat.learning.batches import Labelled, VectorViews
 from happycat.learning.training import Training
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.number import NOTHING_NEW
 from happycat.model.checks import check_differ, check_enough, numbered_classes
 from happycat.model.chosen import Chosen

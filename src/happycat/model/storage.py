@@ -11,7 +11,8 @@ from torch import Tensor
 
 from happycat.backbone.extraction import VIEWS, FeatureExtractor
 from happycat.backbone.tail import Vectors
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.model.classes import remember
 from happycat.model.file import ModelFile, Part
 from happycat.model.reading import content_errors, read_checked

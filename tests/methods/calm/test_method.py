@@ -10,7 +10,9 @@ from happycat.backbone.tail import Vectors
 from happycat.base.metrics import clustering_accuracy
 from happycat.learning.batches import Labelled, Unlabelled, VectorViews
 from happycat.methods.calm import candidates
-from happycat.methods.calm.method import EXPONENTS, TEMPERATURES, Calm, CalmConfig
+from happycat.methods.calm.choosing import EXPONENTS, TEMPERATURES
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.number import NOTHING_NEW
 from happycat.methods.calm.prediction import nearest
 from tests.helpers.contract import NUM_BASE, NUM_NEW, accuracy_on, after_stage_0, training

@@ -11,7 +11,8 @@ from torch.nn.functional import normalize
 
 from happycat.backbone.tail import Vectors
 from happycat.methods.calm import prediction
-from happycat.methods.calm.method import Calm, CalmConfig
+from happycat.methods.calm.config import CalmConfig
+from happycat.methods.calm.method import Calm
 from happycat.methods.calm.prediction import DROPPED, PredictionRule, nearest
 
 OWNER = torch.tensor([0, 1, 1, DROPPED, 2])  # class 1 has two prototypes, the fourth prototype was given up

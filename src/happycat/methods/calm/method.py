@@ -8,18 +8,15 @@ classes lose their labels and are discovered. No test image chooses anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from happycat.backbone.tail import Tail, TailInput, Vectors
 from happycat.base import tables
-from happycat.base.config import setting
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
 from happycat.learning.batches import Labelled, Unlabelled, Unseen, draw_held_out
@@ -32,49 +29,14 @@ from happycat.methods.calm.calibration import (
     hold_out,
     usual_cosines,
 )
+from happycat.methods.calm.choosing import EXPONENTS, TEMPERATURES, choose
+from happycat.methods.calm.config import CalmConfig
 from happycat.methods.calm.duplicates import NEVER, duplicate_cosine, first_of_copies
 from happycat.methods.calm.mixture import Mixture, Search
 from happycat.methods.calm.number import NOTHING_NEW, NUM_VALUES, Count, NumberModel, count, follow
 from happycat.methods.calm.prediction import PredictionRule, nearest
 from happycat.methods.calm.space import Scatter, Space
-from happycat.methods.method import Method, MethodConfig
-
-DIMENSIONS = 2 / 3  # of those that the features have
-# The first is the usual one: taken if no other is better.
-EXPONENTS = (0.25, 0.5, 0.0)
-TEMPERATURES = (0.03, 0.02, 0.05)
-PATCHES_GAIN = 1.0  # points of accuracy on held-out classes; for less, patch tokens are left out
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalmConfig(MethodConfig):
-    """Hyperparameters of Calm; those that are None are chosen by calibration on held-out classes."""
-
-    dimensions: int | None = setting(None, "dimensions of the space, at most [two thirds of the features']", 1)
-    shrinkage: float = setting(0.3, "shrinkage of the within-class covariance towards a sphere", 0, 1)
-    exponent: float | None = setting(
-        None,
-        "how much directions count, in the search, that tell classes apart; 0: all the same "
-        "[chosen on held-out classes]",
-        0,
-    )
-    mixture_temperature: float | None = setting(
-        None, "τ, temperature of the mixture [chosen on held-out classes]", 1e-6
-    )
-    episodes: int = setting(5, "episodes of the calibration, each with other held-out classes", 1)
-    held_out_share: float = setting(0.2, "share of the labelled classes that an episode holds out", 0.01, 0.9)
-    averaged_views: int = setting(2, "random views whose features are averaged with the centre view's", 0)
-    patches: bool | None = setting(
-        None, "mean of a ViT's patch tokens beside its class token [chosen on held-out classes]"
-    )
-
-    @property
-    def random_views(self) -> int:
-        return self.averaged_views
-
-    @property
-    def with_patches(self) -> bool:
-        return self.patches is not False
+from happycat.methods.method import Method
 
 
 class Calm(Method):
@@ -273,50 +235,18 @@ class Calm(Method):
         for _ in range(self.config.episodes):
             drawn = draw_held_out(int(labels.max()) + 1, self.config.held_out_share, generator)[:MOST_HELD_OUT]
             episodes.append(hold_out(features, labels, drawn if held_out is None else held_out, generator))
-        return Calibration(episodes, self._dimensions(features.shape[2]), self.config.shrinkage, advance, ranks)
-
-    def _dimensions(self, features: int) -> int:
-        """The dimensions of a space of so many features."""
-        return self.config.dimensions or round(DIMENSIONS * features)
+        return Calibration(
+            episodes, self.config.dimensions_of(features.shape[2]), self.config.shrinkage, advance, ranks
+        )
 
     def _choose(self, calibration: Calibration) -> Calibration:
         """Set the values with which held-out classes are discovered best; returns the calibration on what is used."""
-        config = self.config
-        exponents = EXPONENTS if config.exponent is None else (config.exponent,)
-        temperatures = TEMPERATURES if config.mixture_temperature is None else (config.mixture_temperature,)
-        candidates = len(exponents) + len(temperatures) + 2 * self._may_leave_patches
-        calibration.advance(
-            0, total=(candidates + 1) * len(calibration.episodes)
-        )  # the number's model takes them once more
-        if self._may_leave_patches:
-            calibration = self._with_or_without_patches(calibration, exponents[0], temperatures[:1])
-        exponent = max(exponents, key=lambda e: calibration.accuracies(e, temperatures[:1])[0])
-        accuracies = calibration.accuracies(exponent, temperatures)
-        temperature = temperatures[int(np.argmax(accuracies))]
-        self._set("exponent", exponent)
-        self._set("temperature", temperature)
-        values = calibration.number_model(exponent).values
-        self.number_values = torch.from_numpy(values).to(self.memory.prototypes)
-        return calibration
-
-    @property
-    def _may_leave_patches(self) -> bool:
-        """Whether there are patch tokens among the features whose use is still to be chosen."""
-        return self._class_token < self.tail.dim and self.config.patches is None
-
-    def _with_or_without_patches(
-        self, both: Calibration, exponent: float, temperatures: Sequence[float]
-    ) -> Calibration:
-        """The calibration on the class token alone, unless patch tokens are worth more than they cost.
-
-        Parts of an image tell fine-grained classes apart. Where they do not, they make varieties within a class
-        clearer, too, and more new classes are counted than there are.
-        """
-        token = self._class_token
-        alone = both.leading(token, self._dimensions(token))
-        gain = both.accuracies(exponent, temperatures)[0] - alone.accuracies(exponent, temperatures)[0]
-        self._used = self.tail.dim if gain >= PATCHES_GAIN else token
-        return both if gain >= PATCHES_GAIN else alone
+        chosen = choose(calibration, self.config, self._class_token, self.tail.dim)
+        self._set("exponent", chosen.exponent)
+        self._set("temperature", chosen.temperature)
+        self.number_values = torch.from_numpy(chosen.number_values).to(self.memory.prototypes)
+        self._used = chosen.used
+        return chosen.calibration
 
     def _trust(self, confidence: Confidence) -> None:
         for name, value in confidence._asdict().items():
