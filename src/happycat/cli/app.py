@@ -10,10 +10,10 @@ import typer
 
 from happycat.app.lock import app_lock
 from happycat.base.text import shown
+from happycat.cli.arguments import ModelArgument, WeightsOption, WorkersOption, check_there, check_weights
 from happycat.cli.display import print_line
 from happycat.cli.flags import DeviceOption, PrecisionOption
 from happycat.cli.interruption import keeping
-from happycat.cli.practitioner import ModelArgument, WeightsOption, WorkersOption, check_there, check_weights
 from happycat.cli.signals import Terminated, exit_code
 from happycat.model import file as model_file
 

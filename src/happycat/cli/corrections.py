@@ -15,6 +15,7 @@ import typer
 from rich.table import Table
 
 from happycat.base.text import shown
+from happycat.cli.arguments import ModelArgument
 from happycat.cli.display import print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import WaitOption, advising_to_wait
@@ -27,7 +28,6 @@ from happycat.model.registry import ClassEntry, ClassRegistry
 from happycat.model.stored import StoredPart, stored_parts
 
 Result = TypeVar("Result")
-ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
 ClassArgument = Annotated[
     str, typer.Argument(help="a class's number or name (`happycat show`); #14 is a number, name:14 a name")
 ]

@@ -11,10 +11,10 @@ import typer
 
 from happycat.base.errors import InputError
 from happycat.base.text import shown
-from happycat.cli.corrections import ModelArgument
+from happycat.cli.arguments import ModelArgument, WeightsOption, check_there, check_weights
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
-from happycat.cli.flags import BACKBONE, DeviceOption, PrecisionOption, WaitOption, advising_to_wait
+from happycat.cli.flags import DeviceOption, PrecisionOption, WaitOption, advising_to_wait
 from happycat.model import file as model_file
 
 if TYPE_CHECKING:
@@ -108,17 +108,13 @@ def teach(
         typer.Option(help="whether a discovered class that looks the same gets the new name: ask, auto or never"),
     ] = "ask",
     wait: WaitOption = False,
-    weights: Annotated[
-        Path | None, typer.Option(help="the backbone's weights file [that of fit]", rich_help_panel=BACKBONE)
-    ] = None,
+    weights: WeightsOption = None,
     precision: PrecisionOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Learn more labelled images, of known classes or of new ones, without a refit."""
     if join not in JOINS:
         raise InputError(f"--join is one of {', '.join(JOINS)}, not {join!r}")
-    from happycat.cli.practitioner import check_there, check_weights
-
     check_there(labelled, "a folder with one folder of images per class, or a CSV file with the columns path and label")
     check_weights(weights)
     from happycat.model.estimator import Happycat

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,15 @@ import typer
 from happycat.base.disk import storage_errors
 from happycat.base.errors import InputError
 from happycat.base.text import shown
+from happycat.cli.arguments import (
+    ModelArgument,
+    WeightsOption,
+    WorkersOption,
+    check_there,
+    check_weights,
+    new_classes,
+    typed_or_piped,
+)
 from happycat.cli.display import Display, display_of, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import (
@@ -35,13 +43,6 @@ if TYPE_CHECKING:
 
 # What needs torch is imported by the commands themselves, after their checks: help and mistakes need not wait for it.
 
-ModelArgument = Annotated[Path, typer.Argument(help="the model file")]
-WeightsOption = Annotated[
-    Path | None, typer.Option(help="the backbone's weights file [that of fit]", rich_help_panel=BACKBONE)
-]
-WorkersOption = Annotated[
-    int | None, typer.Option(help="worker processes that read images", min=0, rich_help_panel=BACKBONE)
-]
 AGAIN = "the same command begins again, with what is kept"  # when a process has died
 VIEWS_OPTION = typer.Option(help="views of an image that are averaged", min=1, rich_help_panel=BACKBONE)
 USUAL_BACKBONE = "vit_small_patch14_dinov2.lvd142m"
@@ -211,7 +212,7 @@ def predict(
         raise InputError("--json and --csv are two ways to print the same; give one of them")
     model_file.history(model)  # refuses what is no model
     check_weights(weights)
-    paths = _typed_or_piped(paths)
+    paths = typed_or_piped(paths)
     from happycat.cli.output import print_rows
     from happycat.model.estimator import Happycat
     from happycat.model.sorting import COPIES, LINKS, sort_into
@@ -269,39 +270,6 @@ def report(
 
         write_page(review_page(what[0], images), page)
     print_line(f"written: {page}")
-
-
-def new_classes(text: str) -> int | str:
-    """The number of new classes that --new asks for, or "auto"."""
-    if text == "auto":
-        return text
-    if not (text.isascii() and text.isdigit()):
-        raise InputError(f"--new is a number or auto, not {text!r}")
-    return int(text)
-
-
-def check_there(path: Path, wanted: str) -> None:
-    """Refuse a path that leads nowhere before anything else is done."""
-    if not path.expanduser().exists():
-        raise InputError(f"there is no folder or file {path}; give {wanted}")
-
-
-def check_weights(path: Path | None) -> None:
-    """Refuse a weights file that is not there."""
-    if path is not None and not path.is_file():
-        raise InputError(f"there is no weights file {path}; give --weights a safetensors file or a plain state dict")
-
-
-def _typed_or_piped(paths: Sequence[Path] | None) -> list[Path]:
-    """The paths as typed or, without any or with `-`, a line each from stdin."""
-    if paths and list(paths) != [Path("-")]:
-        return list(paths)
-    if sys.stdin.isatty():
-        raise InputError("give images or folders, or their paths through a pipe")
-    piped = [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
-    if not piped:
-        raise InputError("nothing came through the pipe; give images or folders")
-    return piped
 
 
 def _print_left_out(folder: Path, skipped: list[Skipped], duplicates: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from happycat.benchmark.paper import outputs, reports
+from happycat.benchmark.paper import outputs, reports, sweeps
 from happycat.benchmark.paper.curves import orders_report, preliminary_report
 from happycat.benchmark.paper.reports import Report
 from happycat.benchmark.paper.results import Results
@@ -18,9 +18,9 @@ def report_of(name: str, severity: int = 2, own_corruptions: bool = False) -> Ca
         "forgetting": reports.forgetting_report,
         "ten-stages": stages(name, "Ten stages", _ten_stage_table),
         "ablation": averages(name, "Ablation, averages over the stages", "tab:main-ablation"),
-        "hardness": reports.hardness_report,
-        "lambdas": reports.lambdas_report,
-        "prior": reports.prior_report,
+        "hardness": sweeps.hardness_report,
+        "lambdas": sweeps.lambdas_report,
+        "prior": sweeps.prior_report,
         "unknown-k": reports.unknown_k_report,
         "bias": reports.bias_report,
         "preliminary": preliminary_report,
