@@ -5,16 +5,10 @@ Nothing heavy is imported above: the process that hands out the tests reads this
 
 from __future__ import annotations
 
-import gc
 from functools import partial
 from pathlib import Path
 
 import pytest
-
-
-def pytest_collection_finish():
-    """What is imported by now is no garbage: no later collection looks through it."""
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
