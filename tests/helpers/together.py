@@ -123,6 +123,7 @@ def everything(ranks: Ranks, folder: Path) -> dict[str, Tensor]:
 
 def compute(rank: int, file: Path) -> None:
     """Be one of the two processes."""
+    torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{file}.meeting", rank=rank, world_size=2)
     ranks = Together(torch.device("cpu"))
     found = everything(ranks, file.parent / "tokens")
@@ -132,6 +133,6 @@ def compute(rank: int, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    # forked, so that what takes seconds to import is imported once
-    start_processes(compute, args=(Path(sys.argv[1]),), nprocs=2, start_method="fork")
+    # forked where that is safe, so that what takes seconds to import is imported once
+    method = "fork" if sys.platform == "linux" else "spawn"
+    start_processes(compute, args=(Path(sys.argv[1]),), nprocs=2, start_method=method)
