@@ -62,7 +62,7 @@ def main(model_path: str, *paths: str) -> int:
             unreadable += 1
             continue
         place, probability = model.run(None, {"images": pixels[None]})
-        name = "unknown" if place[0] < 0 else metadata["names"][place[0]]
+        name = metadata["unknown"] if place[0] < 0 else metadata["names"][place[0]]
         print(path, name, f"{probability[0]:.4f}", sep="\t")
     return 1 if unreadable else 0
 

@@ -1,21 +1,39 @@
-"""What every test has: one thread, and a run that was not interrupted."""
+"""What every test has: one thread, and a run that was not interrupted.
+
+Nothing heavy is imported above: the process that hands out the tests reads this file too, and needs none of it.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.helpers.browser import chromium
-from tests.helpers.runs import quick_run
 
-torch.set_num_threads(1)  # tests run beside each other
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Tests run beside each other."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rough_maps():
+    """The map of a discovery with as few steps as t-SNE allows: most of the time of a small one."""
+    from happycat.model import map
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(map, "TSNE", partial(map.TSNE, max_iter=250))
+        yield
 
 
 @pytest.fixture(autouse=True)
 def as_it_was():
     """A command may set the number of threads of its process; the bits of a sum depend on it."""
+    import torch
+
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -24,6 +42,8 @@ def as_it_was():
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Path:
     """The folder of a run that was not interrupted."""
+    from tests.helpers.runs import quick_run
+
     folder = tmp_path_factory.mktemp("finished") / "run"
     quick_run(folder)
     return folder
@@ -32,6 +52,8 @@ def finished(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One browser for all tests that look at pages."""
+    from tests.helpers.browser import chromium
+
     browser = chromium(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.quit()

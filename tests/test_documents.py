@@ -10,9 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch
 
 from happycat.cli import main
 from happycat.cli.commands import TABLE, load_command
+from happycat.images.datasets import digits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -30,8 +33,21 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("readme")
 
 
-@pytest.mark.parametrize("command", commands("sh"))
-def test_a_command_runs(command, folder, monkeypatch, capsys):
+@pytest.fixture
+def fewer_digits(monkeypatch):
+    """Half of the data set of digits, and of what a stage has of it: here it is tried whether things run."""
+    whole = load_digits()
+    half = Bunch(images=whole.images[::2], target=whole.target[::2])
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: half)
+    for images in ("new_per_class", "old_per_class"):
+        monkeypatch.setitem(digits.PUBLISHED.protocol, images, digits.PUBLISHED.protocol[images] // 2)
+
+
+RUN = [command for command in commands("sh") if "happycat speed" not in command]  # which a test of its own runs
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_a_command_runs(command, folder, fewer_digits, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", shlex.split(command))
     with pytest.raises(SystemExit) as stop:
@@ -39,22 +55,28 @@ def test_a_command_runs(command, folder, monkeypatch, capsys):
     assert not stop.value.code, capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", commands("text"))
-def test_a_command_that_needs_data_has_flags_that_exist(command):
+@pytest.mark.parametrize("command", [*commands("text"), *commands("sh")])
+def test_a_command_has_flags_that_exist(command):
     name, *words = shlex.split(command)[1:]
     known = {flag for p in load_command(name, words).params for flag in (*p.opts, *p.secondary_opts)}
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
-def test_the_python_examples_run(folder, monkeypatch):
-    own, runs = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    monkeypatch.chdir(folder)
-    values = {}
-    exec(own, values)
+PYTHON = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_python_example_of_vectors_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(PYTHON[0], values := {})
     assert values["found"].new
-    assert (folder / "digits.cat").exists()
-    exec(runs, values)
+    assert (tmp_path / "digits.cat").exists()
+
+
+def test_the_python_example_of_a_run_runs(tmp_path, fewer_digits, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(PYTHON[1], values := {})
     assert len(values["scores"]) == 3
+    assert len(PYTHON) == 2  # all are tried
 
 
 def test_every_command_is_documented():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -19,23 +20,46 @@ from happycat.cli.practitioner import USUAL_BACKBONE
 from happycat.model import file as model_file
 
 HEAVY = {"torch", "torchvision", "timm", "sklearn", "matplotlib", "pandas", "scipy"}
+# Commands of one process: what none of them has imported, none alone would import
 COUNT = """
-import sys
-sys.argv = ["happycat", *sys.argv[1:]]
+import contextlib, io, json, sys
 from happycat.cli import main
-try:
-    main()
-except SystemExit as stop:
-    print("\\ncode", stop.code or 0)
-print("modules", *{name.split(".")[0] for name in sys.modules})
+for words in json.loads(sys.argv[1]):
+    said, code, sys.argv = io.StringIO(), 0, ["happycat", *words]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    print(json.dumps([said.getvalue(), code, sorted({name.split(".")[0] for name in sys.modules})]))
 """
+HELP = [
+    ["--help"],
+    ["--version"],
+    [],
+    *([command, "--help"] for command in ("fit", "predict", "bench", "paper", "stages", "speed", "demo", "list")),
+    ["paper", "calm-check", "--help"],
+]
+MISTAKES = [
+    (["discver"], "discover"),
+    (["fit", "nowhere"], "there is no folder or file nowhere"),
+    (["fit", ".", "--weights", "none.pt"], "there is no weights file none.pt"),
+    (["discover", "none.cat", "."], "there is no model none.cat"),
+    (["discover", "none.cat", "nowhere"], "there is no folder or file nowhere"),
+    (["discover", "none.cat", ".", "--new", "²"], "a number or auto"),
+    (["discover", __file__, "."], "is not a happycat model"),
+    (["predict", "none.cat", "x.png"], "there is no model none.cat"),
+    (["predict", __file__, "x.png", "--json", "--csv"], "--json and --csv"),
+    (["export", "none.cat", "x.onnx"], "there is no model none.cat"),
+    (["paper", "calm-check", "none.npz"], "there is no file none.npz"),
+]
 
 
-def run_and_list_modules(*words: str) -> tuple[str, int, set[str]]:
-    """What a command of its own process says, its exit code, and the packages that were imported for it."""
-    told = subprocess.run([sys.executable, "-c", COUNT, *words], capture_output=True, text=True, check=True)
-    *said, code, modules = told.stdout.splitlines()
-    return "\n".join(said) + told.stderr, int(code.split()[1]), set(modules.split()[1:])
+def run_and_list_modules(commands: list[list[str]]) -> list[tuple[str, int, set[str]]]:
+    """What each of the commands of one process says, its exit code, and the packages that are imported by then."""
+    told = subprocess.run([sys.executable, "-c", COUNT, json.dumps(commands)], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return [(said, code, {*modules}) for said, code, modules in map(json.loads, told.stdout.splitlines())]
 
 
 def help_of(monkeypatch, capsys, *words: str) -> str:
@@ -48,42 +72,18 @@ def help_of(monkeypatch, capsys, *words: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"],
-        ["--version"],
-        [],
-        *([command, "--help"] for command in ("fit", "predict", "bench", "paper", "stages", "speed", "demo", "list")),
-        ["paper", "calm-check", "--help"],
-    ],
-)
-def test_help_and_version_need_nothing_heavy(words):
-    said, _, modules = run_and_list_modules(*words)
-    assert said.strip()
-    assert not modules & HEAVY
+def test_help_and_version_need_nothing_heavy():
+    for words, (said, _, modules) in zip(HELP, run_and_list_modules(HELP), strict=True):
+        assert said.strip(), words
+        assert not modules & HEAVY, words
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["fit", "nowhere"], "there is no folder or file nowhere"),
-        (["fit", ".", "--weights", "none.pt"], "there is no weights file none.pt"),
-        (["discover", "none.cat", "."], "there is no model none.cat"),
-        (["discover", "none.cat", "nowhere"], "there is no folder or file nowhere"),
-        (["discover", "none.cat", ".", "--new", "²"], "a number or auto"),
-        (["discover", __file__, "."], "is not a happycat model"),
-        (["predict", "none.cat", "x.png"], "there is no model none.cat"),
-        (["predict", __file__, "x.png", "--json", "--csv"], "--json and --csv"),
-        (["export", "none.cat", "x.onnx"], "there is no model none.cat"),
-        (["paper", "calm-check", "none.npz"], "there is no file none.npz"),
-    ],
-)
-def test_a_mistake_is_answered_before_anything_heavy_is_imported(words, message):
-    said, code, modules = run_and_list_modules(*words)
-    assert code == 2
-    assert message in said
-    assert not modules & HEAVY
+def test_a_mistake_is_answered_before_anything_heavy_is_imported():
+    told = run_and_list_modules([words for words, _ in MISTAKES])
+    for (words, message), (said, code, modules) in zip(MISTAKES, told, strict=True):
+        assert code == 2, words
+        assert message in said
+        assert not modules & HEAVY, words
 
 
 @pytest.fixture(scope="module")
@@ -99,20 +99,22 @@ def model(tmp_path_factory) -> Path:
 
 
 def test_corrections_need_nothing_heavy(model):
-    for words in (["name", "0", "ant"], ["merge", "0", "1"], ["split", "0"], ["drop", "2"], ["undo"], ["show"]):
-        said, code, modules = run_and_list_modules(words[0], str(model), *words[1:])
+    words = [["name", "0", "ant"], ["merge", "0", "1"], ["split", "0"], ["drop", "2"], ["undo"], ["show"]]
+    commands = [[command, str(model), *rest] for command, *rest in words]
+    for command, (said, code, modules) in zip(commands, run_and_list_modules(commands), strict=True):
         assert code == 0, said
-        assert not modules & HEAVY, words
+        assert not modules & HEAVY, command
 
 
-@pytest.mark.parametrize("words", [["undo"], ["name", "0", "ant"], ["discover", "."]])
-def test_a_model_that_is_in_use_is_told_at_once(model, words):
+def test_a_model_that_is_in_use_is_told_at_once(model):
+    words = [["undo"], ["name", "0", "ant"], ["discover", "."]]
     with model_file.locked(model):
-        said, code, modules = run_and_list_modules(words[0], str(model), *words[1:])
-    assert code == 2
-    assert f"{model} is in use by process {os.getpid()} " in said
-    assert "--wait" in said
-    assert not modules & HEAVY
+        told = run_and_list_modules([[command, str(model), *rest] for command, *rest in words])
+    for said, code, modules in told:
+        assert code == 2
+        assert f"{model} is in use by process {os.getpid()} " in said
+        assert "--wait" in said
+        assert not modules & HEAVY
 
 
 @pytest.mark.parametrize("flags", [[], ["--wait"]])
@@ -141,13 +143,6 @@ def test_the_practitioners_commands_come_first_in_groups(monkeypatch, capsys):
     words = re.findall(r"^  (\w[\w-]*) ", said.split("Your images:")[1], re.MULTILINE)
     assert words == list(TABLE)
     assert "..." not in said.split("Your images:")[1]  # no help is cut short
-
-
-def test_an_unknown_command_is_answered_with_the_one_that_is_meant():
-    said, code, modules = run_and_list_modules("discver")
-    assert code == 2
-    assert "discover" in said
-    assert not modules & HEAVY
 
 
 def test_the_help_of_bench_fits_two_screens(monkeypatch, capsys):

@@ -27,7 +27,7 @@ TWO = ["--devices", "2", "--device", "cpu"]
 TORCHRUN = [*PYTHON, "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
 # The run of the fixture `finished`
-BENCH = ["bench", "happy", "glyphs", "--option", "num_classes=8", "--option", "per_class=20", "--base-classes", "4"]
+BENCH = ["bench", "happy", "glyphs", "--option", "num_classes=8", "--option", "per_class=10", "--base-classes", "4"]
 BENCH += ["--stages", "2", "--views", "2", "--checkpoint-seconds", "0"]
 BENCH += [word for name, value in QUICK.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
@@ -81,7 +81,7 @@ def test_torchrun_gives_the_numbers_of_one_process_and_a_run_goes_on_after_a_kil
     assert not stdout
     assert not (out / "stages/2").exists()
     assert read_json(out / "run.json")["processes"] == 2
-    options = {"num_classes": "8", "per_class": "20"}  # as the command line has them
+    options = {"num_classes": "8", "per_class": "10"}  # as the command line has them
     quick_run(out, resume=True, dataset_options=options)  # by one process
     same_run(out, finished)
 

@@ -20,7 +20,7 @@ from tests.cli.test_research import folder_of_images, mistake, say  # noqa: F401
 QUICK = ("--episodes", 1)
 TRAINED = ("--base-epochs", 6, "--batch-size", 16, "--projector-hidden", 16, "--projector-out", 8)
 GLYPHS = ("glyphs", "--option", "num_classes=8", "--option", "per_class=20", "--base-classes", 4, "--stages", 2, *QUICK)
-DIGITS = ("digits", "--base-classes", 4, "--stages", 2, *QUICK, *TRAINED)
+DIGITS = ("digits", "--base-classes", 4, "--stages", 2, *QUICK, *TRAINED, "--base-epochs", 1, "--views", 2)
 
 
 def predictions_of(dataset: str, run: Path, stage: int, **options) -> tuple[np.ndarray, list[int], list[float]]:

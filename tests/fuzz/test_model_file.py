@@ -26,7 +26,7 @@ from tests.helpers.forgery import change_something, changed_array, put_together,
 KIND = np.repeat(np.arange(4), 12)
 VECTORS = np.eye(8)[KIND] + 0.05 * np.random.default_rng(0).normal(size=(48, 8))
 STEPS = 10  # of `use`
-FEW, MANY = 120, 20_000  # files that are tried in the usual run, and in the long one
+FEW, MANY = 60, 20_000  # files that are tried in the usual run, and in the long one
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def try_reviews(model: Path, folder: Path, seeds: range) -> None:
 def test_any_damage_is_noticed_or_harms_nothing(model, tmp_path):
     """Bytes that were changed or cut off, behind checksums that are not right any more."""
     whole, path, chance = model.read_bytes(), tmp_path / "damaged.cat", random.Random(0)
-    for _ in range(FEW):
+    for _ in range(2 * FEW):
         data = bytearray(whole)
         place = chance.randrange(len(data))
         if chance.random() < 0.5:
@@ -158,4 +158,4 @@ def test_any_damage_is_noticed_or_harms_nothing(model, tmp_path):
 @pytest.mark.slow
 def test_many_forged_files(model, tmp_path):
     try_files(model, tmp_path, range(FEW, MANY))
-    try_reviews(model, tmp_path, range(FEW, MANY // 4))
+    try_reviews(model, tmp_path, range(FEW // 3, MANY // 4))

@@ -13,7 +13,7 @@ from happycat.benchmark.loop import Loop, LoopConfig
 from happycat.benchmark.setup import Request, prepare
 
 QUICK = {
-    "base_epochs": 3,
+    "base_epochs": 2,
     "epochs": 2,
     "batch_size": 16,
     "projector_hidden": 16,
@@ -28,7 +28,7 @@ def quick_request(out: Path, resume: bool = False, loop: dict | None = None, **c
     """Eight glyphs, four of them labelled, two stages."""
     values = {
         "dataset": "glyphs",
-        "dataset_options": {"num_classes": 8, "per_class": 20},
+        "dataset_options": {"num_classes": 8, "per_class": 10},
         "protocol_values": {"base_classes": 4, "stages": 2},
         "method_values": QUICK,
         "loop": LoopConfig(**{"checkpoint_seconds": 0, "views": 2, **(loop or {})}),

@@ -1,6 +1,6 @@
 """What every method computes, alone or by several processes together.
 
-    torchrun --nproc-per-node 2 -m tests.helpers.together FILE
+    python -m tests.helpers.together FILE
 
 has two processes compute it, and the first writes it to FILE, for a test to compare with what one process computes.
 """
@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.multiprocessing import start_processes
 
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.recipe import Recipe
@@ -122,16 +123,18 @@ def everything(ranks: Ranks, folder: Path) -> dict[str, Tensor]:
     }
 
 
-def main() -> None:
+def compute(rank: int, file: Path) -> None:
+    """Be one of the two processes."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=f"file://{file}.meeting", rank=rank, world_size=2)
     ranks = Together(torch.device("cpu"))
-    folder = Path(sys.argv[1]).parent / "tokens"
-    found = everything(ranks, folder)
+    found = everything(ranks, file.parent / "tokens")
     if ranks.first:
-        save_file({name: value.contiguous() for name, value in found.items()}, sys.argv[1])
+        save_file({name: value.contiguous() for name, value in found.items()}, file)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    # forked where that is safe, so that what takes seconds to import is imported once
+    method = "fork" if sys.platform == "linux" else "spawn"
+    start_processes(compute, args=(Path(sys.argv[1]),), nprocs=2, start_method=method)

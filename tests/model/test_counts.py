@@ -81,14 +81,20 @@ def fitted(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def discovered(fitted, tmp_path_factory) -> Path:
+    """The folder of a model that discovered classes 6 and 7, with its review, away from where they were written."""
+    folder = tmp_path_factory.mktemp("discovered")
+    (folder / "written").mkdir()
+    shutil.copy(fitted, folder / "written/m.cat")
+    discover(folder / "written/m.cat", 1)
+    return (folder / "written").rename(folder / "moved")
+
+
 @pytest.fixture
-def model(fitted, tmp_path) -> Path:
-    """A model that discovered classes 6 and 7; its review lies beside it."""
-    path = tmp_path / "folder" / "m.cat"
-    path.parent.mkdir()
-    shutil.copy(fitted, path)
-    discover(path, 1)
-    return path
+def model(discovered, tmp_path) -> Path:
+    """A copy of the model, to be changed; its review lies beside it."""
+    return shutil.copytree(discovered, tmp_path / "folder") / "m.cat"
 
 
 def test_fit_counts_what_predict_gives_to_the_labelled_images(fitted):

@@ -47,6 +47,12 @@ class Visitor(Onlooker):
 
 
 @pytest.fixture
-def visitor(browser, tmp_path):
-    yield Visitor(browser).open(full_page(), tmp_path / "page.html")
+def newcomer(browser):
+    """Somebody who has yet to open a page."""
+    yield Visitor(browser)
     assert browser.get_log("browser") == []
+
+
+@pytest.fixture
+def visitor(newcomer, tmp_path):
+    return newcomer.open(full_page(), tmp_path / "page.html")

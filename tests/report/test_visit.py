@@ -21,22 +21,18 @@ def test_cards_are_filtered_and_sorted(visitor):
         assert visitor.one("#card-none").is_displayed() == (not left)
 
 
-@pytest.mark.parametrize(
-    ("name", "quoted"),
-    [
-        ("moth", '"moth"'),
-        ("rote Bete, jung", '"rote Bete, jung"'),
-        ("it's $HOME", "'it'\\''s $HOME'"),
-        ('a "b" `c` \\', "'a \"b\" `c` \\'"),
-        ("-x", '-- "-x"'),
-    ],
-)
-def test_name_becomes_a_command_to_copy(visitor, name, quoted):
+def test_name_becomes_a_command_to_copy(visitor):
     button = visitor.one(".card[data-id='7'] .copy")
     assert not button.is_enabled()
-    visitor.type(".card[data-id='7'] .name", name)
-    command = f"happycat name \"my model.happycat\" '#7' {quoted}"
-    assert visitor.one(".card[data-id='7'] .command").text == command
+    for name, quoted in (
+        ("rote Bete, jung", '"rote Bete, jung"'),
+        ("it's $HOME", "'it'\\''s $HOME'"),
+        ("-x", '-- "-x"'),
+        ('a "b" `c` \\', "'a \"b\" `c` \\'"),
+    ):
+        visitor.type(".card[data-id='7'] .name", name)
+        command = f"happycat name \"my model.happycat\" '#7' {quoted}"
+        assert visitor.one(".card[data-id='7'] .command").text == command
     visitor.click(".card[data-id='7'] .copy")
     visitor.until(lambda: button.text == "Copied")
     visitor.one("#card-filter").send_keys("\ue009v\ue000")  # Ctrl+V
@@ -72,24 +68,24 @@ def test_map_zooms_and_its_legend_filters(visitor):
     assert visitor.painted() == whole
 
 
-def test_pointing_at_an_image_tells_about_it(visitor, tmp_path):
+def test_pointing_at_an_image_tells_about_it(newcomer, tmp_path):
     dots = (dot(0, 0, x=0, y=0), dot(1, 0, x=2, y=2), dot(2, 0, 0.31, path=f"in/{HOSTILE[0]}", x=0.964, y=1))
     cards = (card(0, "new", label=HOSTILE[1], typical=(0,)),)
-    visitor.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
-    tip = visitor.one("#tip")
+    newcomer.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
+    tip = newcomer.one("#tip")
     assert not tip.is_displayed()
-    visitor.point("canvas")  # its middle
-    visitor.until(tip.is_displayed)
+    newcomer.point("canvas")  # its middle
+    newcomer.until(tip.is_displayed)
     for text in (HOSTILE[0], HOSTILE[1], "31%, unsure"):
         assert text in tip.text
-    assert visitor.shown("#tip img")
-    visitor.point("h1")
-    visitor.until(lambda: not tip.is_displayed())
-    visitor.run("document.querySelector('#map').scrollIntoView()")
-    visitor.until(lambda: (visitor.one("canvas").send_keys("n"), tip.is_displayed())[1])
+    assert newcomer.shown("#tip img")
+    newcomer.point("h1")
+    newcomer.until(lambda: not tip.is_displayed())
+    newcomer.run("document.querySelector('#map').scrollIntoView()")
+    newcomer.until(lambda: (newcomer.one("canvas").send_keys("n"), tip.is_displayed())[1])
     assert "%" in tip.text
-    visitor.point(".thumb")
-    visitor.until(lambda: "inbox/0.jpg" in tip.text)
+    newcomer.point(".thumb")
+    newcomer.until(lambda: "inbox/0.jpg" in tip.text)
 
 
 def test_table_and_unsure_images(visitor):
@@ -149,10 +145,10 @@ def test_a_screen_reader_says_what_is_seen(visitor):
     assert visitor.mislabelled() == []
 
 
-def test_rows_of_the_history_are_aligned(visitor, tmp_path):
+def test_rows_of_the_history_are_aligned(newcomer, tmp_path):
     history = ((1, "2024-05-17T10:00:00+02:00", "fit labelled"), (2, "now", "discover inbox"))
-    visitor.open(full_page(history=history), tmp_path / "page.html")
-    assert len({element.location["x"] for element in visitor.shown("#history .history span")}) == 1
+    newcomer.open(full_page(history=history), tmp_path / "page.html")
+    assert len({element.location["x"] for element in newcomer.shown("#history .history span")}) == 1
 
 
 def with_files(root):
@@ -168,34 +164,34 @@ def with_files(root):
     return full_page(root=root, dots=(*dots, dot(3, 7, 0.2, path="b.png", thumbnail=None)), cards=cards)
 
 
-def test_all_images_of_a_class_and_each_original_large(visitor, tmp_path):
+def test_all_images_of_a_class_and_each_original_large(newcomer, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
     def note(words):
-        visitor.until(lambda: words in visitor.one("#large-note").text)
+        newcomer.until(lambda: words in newcomer.one("#large-note").text)
 
-    visitor.open(with_files(tmp_path / "in box"), tmp_path / "page.html")
-    visitor.click("[data-all='7']")
-    assert visitor.one("#all-title").text.replace("\n", " ") == "class 7 4 images"
-    assert "1 have no small picture" in visitor.one("#all-note").text
-    thumbs = visitor.shown("#all .thumb")
+    newcomer.open(with_files(tmp_path / "in box"), tmp_path / "page.html")
+    newcomer.click("[data-all='7']")
+    assert newcomer.one("#all-title").text.replace("\n", " ") == "class 7 4 images"
+    assert "1 have no small picture" in newcomer.one("#all-note").text
+    thumbs = newcomer.shown("#all .thumb")
     assert [thumb.text for thumb in thumbs] == ["90%", "80%", "70%", "b.png\n20%"]
     thumbs[0].click()
     note("The original, 40 × 30 pixels.")
-    assert visitor.one("#large-original").get_attribute("href").endswith("/in%20box/a.png")
-    assert (visitor.one("#large-words").text, visitor.one("#large-place").text) == ("Probability 90%", "1 of 4")
-    visitor.hand.send_keys(Keys.ARROW_RIGHT).perform()
+    assert newcomer.one("#large-original").get_attribute("href").endswith("/in%20box/a.png")
+    assert (newcomer.one("#large-words").text, newcomer.one("#large-place").text) == ("Probability 90%", "1 of 4")
+    newcomer.hand.send_keys(Keys.ARROW_RIGHT).perform()
     note("The original, 40 × 30 pixels.")
-    assert visitor.one("#large-original").get_attribute("href").endswith("/x%20%231%2050%25%20%C3%B6%3F%ff.png")
-    visitor.one("#large-next").click()
+    assert newcomer.one("#large-original").get_attribute("href").endswith("/x%20%231%2050%25%20%C3%B6%3F%ff.png")
+    newcomer.one("#large-next").click()
     note("The original is no longer where it was, or cannot be shown here. This is the page's small picture.")
-    assert visitor.shown("#large-frame img")
-    visitor.hand.send_keys(Keys.ESCAPE).perform()
-    visitor.until(lambda: not visitor.shown("#large"))
-    visitor.hand.send_keys(Keys.ESCAPE).perform()
-    visitor.until(lambda: not visitor.shown("#all"))
-    assert visitor.run("document.activeElement.dataset.all") == "7"
-    assert all("ERR_FILE_NOT_FOUND" in line["message"] for line in visitor.browser.get_log("browser"))
+    assert newcomer.shown("#large-frame img")
+    newcomer.hand.send_keys(Keys.ESCAPE).perform()
+    newcomer.until(lambda: not newcomer.shown("#large"))
+    newcomer.hand.send_keys(Keys.ESCAPE).perform()
+    newcomer.until(lambda: not newcomer.shown("#all"))
+    assert newcomer.run("document.activeElement.dataset.all") == "7"
+    assert all("ERR_FILE_NOT_FOUND" in line["message"] for line in newcomer.browser.get_log("browser"))
 
 
 def test_images_are_opened_by_keys_alone(visitor):
@@ -241,13 +237,13 @@ def test_numbers_are_explained_on_hover_focus_and_tap(visitor):
     visitor.until(lambda: not meaning.is_displayed())
 
 
-def test_marks_of_classes_differ_in_shape_or_tone(visitor, tmp_path):
+def test_marks_of_classes_differ_in_shape_or_tone(newcomer, tmp_path):
     classes = [(id, "labelled" if id < 24 else "new") for id in range(60)]
     page = full_page(
         cards=tuple(card(id, kind, images=1) for id, kind in classes), dots=tuple(dot(id, id) for id, _ in classes)
     )
-    visitor.open(page, tmp_path / "page.html")
-    looks = visitor.run(
+    newcomer.open(page, tmp_path / "page.html")
+    looks = newcomer.run(
         "[...document.querySelectorAll('#legend .entry svg')].map((one) => "
         "[one.firstChild.getAttribute('d'), getComputedStyle(one).color])"
     )
@@ -255,18 +251,18 @@ def test_marks_of_classes_differ_in_shape_or_tone(visitor, tmp_path):
     assert not {shape for shape, _ in looks[:36]} & {shape for shape, _ in looks[36:]}  # new ones, known ones
 
 
-def test_pointing_at_a_mark_shows_its_class_in_the_legend(visitor, tmp_path):
+def test_pointing_at_a_mark_shows_its_class_in_the_legend(newcomer, tmp_path):
     dots = (dot(0, 0, x=0, y=0), dot(1, 0, x=2, y=2), dot(2, 1, x=0.964, y=1))
     cards = (card(0, "labelled", label="cat"), card(1, "found", label="dog"))
-    visitor.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
-    visitor.run("document.querySelector('#map').scrollIntoView()")
-    before = visitor.painted()
-    visitor.point("canvas")  # its middle
-    visitor.until(lambda: [item.text.split("\n")[0] for item in visitor.shown("#legend .lit")] == ["dog"])
-    assert visitor.painted() != before
-    visitor.point("h1")
-    visitor.until(lambda: not visitor.shown("#legend .lit"))
-    assert visitor.painted() == before
+    newcomer.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
+    newcomer.run("document.querySelector('#map').scrollIntoView()")
+    before = newcomer.painted()
+    newcomer.point("canvas")  # its middle
+    newcomer.until(lambda: [item.text.split("\n")[0] for item in newcomer.shown("#legend .lit")] == ["dog"])
+    assert newcomer.painted() != before
+    newcomer.point("h1")
+    newcomer.until(lambda: not newcomer.shown("#legend .lit"))
+    assert newcomer.painted() == before
 
 
 RECORD = """
@@ -277,23 +273,23 @@ RECORD = """
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_labels_cover_no_mark_and_no_other_label(visitor, tmp_path, width):
+def test_labels_cover_no_mark_and_no_other_label(newcomer, tmp_path, width):
     rng = np.random.default_rng(0)
     centres = rng.uniform(0, 100, (16, 2))
     places = [(k, *(centres[k] + rng.normal(size=2) * 4)) for k in range(16) for _ in range(25)]
     dots = tuple(dot(i, k, x=float(x), y=float(y), thumbnail=None) for i, (k, x, y) in enumerate(places))
     cards = tuple(card(k, "new" if k < 6 else "labelled", label=f"a long name {k}", images=25) for k in range(16))
-    script = visitor.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORD})
-    visitor.resize(width)
-    visitor.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
-    visitor.run("window.written.splice(0)")
-    visitor.run("document.querySelector('#legend-all').click()")
-    visitor.painted()
-    labels = visitor.run("window.written")
-    colours = [visitor.run(COLOURS, x - w / 2, y - 6, w, 12) for _, x, y, w in labels]
-    visitor.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
-    visitor.resize()
-    assert all("willReadFrequently" in line["message"] for line in visitor.browser.get_log("browser"))
+    script = newcomer.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORD})
+    newcomer.resize(width)
+    newcomer.open(full_page(dots=dots, cards=cards), tmp_path / "page.html")
+    newcomer.run("window.written.splice(0)")
+    newcomer.run("document.querySelector('#legend-all').click()")
+    newcomer.painted()
+    labels = newcomer.run("window.written")
+    colours = [newcomer.run(COLOURS, x - w / 2, y - 6, w, 12) for _, x, y, w in labels]
+    newcomer.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    newcomer.resize()
+    assert all("willReadFrequently" in line["message"] for line in newcomer.browser.get_log("browser"))
     assert colours == [1] * len(labels)  # the paper's alone
     assert len({text for text, *_ in labels}) == len(labels) > 8
     for n, (_, x, y, w) in enumerate(labels):

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ def render_template(template: str, **values: Any) -> str:
     return _environment().from_string(template).render(size=SIZE, **values)
 
 
+@cache  # it compiles each template once
 def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_read),

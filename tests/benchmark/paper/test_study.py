@@ -113,11 +113,11 @@ def test_an_interrupted_experiment_goes_on(main, tmp_path):
 def test_the_plan_says_how_much_there_is_to_do(tmp_path):
     first, contrastive, parametric, last = study("main", tmp_path).plan(2)
     assert first.startswith("11 runs, 11 of them to be done")
-    # Stage-0: 64 images, 3 epochs, 2 views; then, for each method, two stages of 32 images, 2 epochs, 2 views;
+    # Stage-0: 32 images, 2 epochs, 2 views; then, for each method, two stages of 16 images, 2 epochs, 2 views;
     # KMeans and Calm train nothing
-    assert f"{64 * 3 * 2 + 5 * 2 * 32 * 2 * 2:,} views to train on" in parametric
+    assert f"{32 * 2 * 2 + 5 * 2 * 16 * 2 * 2:,} views to train on" in parametric
     assert "parametric (Stage-0, simgcd, simgcd_lwf, frost, gm, happy): " in parametric
-    assert f"{64 * 3 * 2 + 2 * 2 * 32 * 2 * 2:,} views to train on" in contrastive
+    assert f"{32 * 2 * 2 + 2 * 2 * 16 * 2 * 2:,} views to train on" in contrastive
     assert "contrastive (Stage-0, vanilla_gcd, metagcd): " in contrastive
     assert "2 runs at a time, and some minutes for each run that trains nothing (2)" in last
 
