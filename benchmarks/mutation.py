@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import compileall
 import importlib
 import os
 import resource
@@ -146,22 +145,25 @@ class Bench:
         for name in ("src", "tests", "benchmarks", "docs", "pyproject.toml", "README.md"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
             copy(ROOT / name, folder / name)
-        compileall.compile_dir(folder, quiet=2)
-        for stale in self.module.parent.glob(f"__pycache__/{self.module.stem}.*"):
-            stale.unlink()
         os.chdir(folder)
-        os.environ.update(PYTHONPATH=str(folder / "src"), PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
+        os.environ.update(PYTHONPATH=str(folder / "src"), OMP_NUM_THREADS="1")
         sys.path[:0] = [str(folder / "src"), str(folder)]
-        sys.dont_write_bytecode = True
-        self.limit = LEAST
-        imported = folder / "imported.txt"
-        before = _children_time()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Test without any change: that the tests pass, what they take, and what they import, which is imported."""
+        self.limit, imported, before = LEAST, self.folder / "imported.txt", _children_time()
         if not self.passes(imported):
-            raise SystemExit(f"the tests fail without any change; see {self.log}")
+            raise SystemExit(f"the tests fail without any change:\n{self.log.read_text('utf-8')}")
         self.limit = int(max(LEAST, TIMES * (_children_time() - before)))
         for name in imported.read_text("utf-8").splitlines():
             with suppress(Exception):  # what cannot be imported here is imported by each mutant
                 importlib.import_module(name)
+        # What is compiled now stays so, but for the module; a mutant of the same second could be taken for another
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        for stale in self.module.parent.glob(f"__pycache__/{self.module.stem}.*"):
+            stale.unlink()
 
     @property
     def log(self) -> Path:
