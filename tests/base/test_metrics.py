@@ -86,6 +86,13 @@ def test_strict_mapping_keeps_what_an_earlier_stage_fixed():
     assert found == pytest.approx(Accuracy(all=100 * 5 / 6, old=80.0, new=100.0))
 
 
+def test_strict_mapping_of_heads_without_a_class_and_of_classes_without_images():
+    """−1 is no class, least of all the last one; a class that no image has here takes nothing away."""
+    targets = np.array([0, 1, 2])
+    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, -1]).tolist() == [0, 1, -1, 2]
+    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, 3]).tolist() == [0, 1, 3, 2]
+
+
 def test_strict_accuracy_when_no_image_went_to_a_new_head():
     found = metrics.strict_accuracy(np.array([0, 1, 2]), np.array([0, 1, 1]), num_known=2)
     assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=0.0))
@@ -150,6 +157,19 @@ def test_calibration_error_by_hand_and_by_a_loop():
         if hits:
             total += len(hits) / 60 * abs(np.mean(hits) - np.mean(confidences))
     assert metrics.calibration_error(probabilities, targets, mapping) == pytest.approx(100 * total)
+
+
+def test_calibration_error_keeps_neighbouring_bins_apart():
+    """What is too sure in one bin does not make up for what is not sure enough in the next: right in every other bin."""
+    middles = (np.arange(15) + 0.5) / 15
+    edges = np.array([0.0, 0.2, 1.0, 1 + 1e-9])  # of bins 0, 2, 14 and, by rounding, 14
+    confidence = np.concatenate([middles, edges])
+    targets = np.concatenate([np.arange(15) % 2, [1, 1, 1, 1]])  # head 0 is class 0
+    gaps = np.array([1.0, -1.0] * 8)[:15] * np.where(np.arange(15) % 2, middles, 1 - middles)
+    for b, c in zip([0, 2, 14, 14], edges, strict=True):
+        gaps[b] -= c
+    found = metrics.calibration_error(confidence[:, None], targets, np.array([0]))
+    assert found == pytest.approx(100 * np.abs(gaps).sum() / len(targets))
 
 
 def test_roc_area_by_hand_and_by_a_loop():
