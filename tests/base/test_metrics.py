@@ -160,7 +160,7 @@ def test_calibration_error_by_hand_and_by_a_loop():
 
 
 def test_calibration_error_keeps_neighbouring_bins_apart():
-    """What is too sure in one bin does not make up for what is not sure enough in the next: right in every other bin."""
+    """What is too sure in one bin does not make up for what is not sure enough in the next."""
     middles = (np.arange(15) + 0.5) / 15
     edges = np.array([0.0, 0.2, 1.0, 1 + 1e-9])  # of bins 0, 2, 14 and, by rounding, 14
     confidence = np.concatenate([middles, edges])
@@ -202,7 +202,13 @@ def test_score_stage_0_has_no_new_class():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
     assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
     assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_p_balanced", "delta_r")] == [None] * 5
+    assert scores["identities"] == [0, 1, 2]
     assert json.loads(json.dumps(scores, allow_nan=False)) == scores
+
+
+def test_score_stage_refuses_probabilities_of_other_images():
+    with pytest.raises(InputError, match="11 rows of probabilities for 12 targets"):
+        metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS[1:], 3), PREDICTIONS, 3, 3, 3)
 
 
 def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
@@ -257,12 +263,20 @@ def test_score_run_by_hand():
     alone = metrics.score_run(stages[:1])
     assert alone["final_all"] == 90.0
     assert alone["mean_all"] is alone["m_f"] is alone["m_d"] is None
+    with pytest.raises(InputError, match="no stage has been scored yet"):
+        metrics.score_run([])
 
 
 @pytest.mark.parametrize(
-    ("targets", "predictions"),
-    [([], []), ([0, 1], [0]), ([0, 1], [0, -1]), ([0.0, 1.0], [0, 1]), ([[0]], [[0]])],
+    ("targets", "predictions", "said"),
+    [
+        ([], [], r"targets \(0,\) and predictions \(0,\) must be \(N,\) each"),
+        ([0, 1], [0], "must be"),
+        ([[0]], [[0]], "must be"),
+        ([0, 1], [0, -1], "^predictions must be class ids from 0 on; got int64, least -1"),
+        ([0.0, 1.0], [0, 1], "^targets must be class ids from 0 on; got float64, least 0.0"),
+    ],
 )
-def test_unusable_ids_are_refused(targets, predictions):
-    with pytest.raises(InputError):
+def test_unusable_ids_are_refused(targets, predictions, said):
+    with pytest.raises(InputError, match=said):
         metrics.clustering_accuracy(np.array(targets), np.array(predictions), num_old=1)
