@@ -98,6 +98,16 @@ def test_strict_accuracy_when_no_image_went_to_a_new_head():
     assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=0.0))
 
 
+def test_a_head_that_the_mapping_does_not_know_is_wrong():
+    found = metrics.accuracy(np.array([0, 1, 1]), np.array([0, 1, 3]), num_old=1, mapping=np.array([0, 1]))
+    assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=50.0))
+
+
+def test_identities_of_other_heads_are_refused():
+    with pytest.raises(InputError, match="1 identities for 2 known heads"):
+        metrics.strict_accuracy(TARGETS, PREDICTIONS, num_known=2, identities=[0])
+
+
 def test_per_class_accuracy_by_hand():
     mapping = metrics.hungarian(TARGETS, PREDICTIONS)
     assert metrics.per_class_accuracy(TARGETS, PREDICTIONS, 4, mapping) == [75.0, 50.0, 50.0, None]
