@@ -172,12 +172,11 @@ def test_calibration_error_by_hand_and_by_a_loop():
 def test_calibration_error_keeps_neighbouring_bins_apart():
     """What is too sure in one bin does not make up for what is not sure enough in the next."""
     middles = (np.arange(15) + 0.5) / 15
-    edges = np.array([0.0, 0.2, 1.0, 1 + 1e-9])  # of bins 0, 2, 14 and, by rounding, 14
-    confidence = np.concatenate([middles, edges])
-    targets = np.concatenate([np.arange(15) % 2, [1, 1, 1, 1]])  # head 0 is class 0
-    gaps = np.array([1.0, -1.0] * 8)[:15] * np.where(np.arange(15) % 2, middles, 1 - middles)
-    for b, c in zip([0, 2, 14, 14], edges, strict=True):
-        gaps[b] -= c
+    edges, wrong = np.array([0.0, 0.2, 1.0, 1 + 1e-9]), np.array([1, 1, 0, 1])  # of bins 0, 2, 14 and, by rounding, 14
+    confidence = np.concatenate([np.repeat(middles, 40), edges])
+    targets = np.concatenate([np.repeat(np.arange(15) % 2, 40), wrong])  # head 0 is class 0: right in every other bin
+    gaps = 40 * np.where(np.arange(15) % 2, -middles, 1 - middles)
+    np.add.at(gaps, [0, 2, 14, 14], 1 - wrong - edges)
     found = metrics.calibration_error(confidence[:, None], targets, np.array([0]))
     assert found == pytest.approx(100 * np.abs(gaps).sum() / len(targets))
 
