@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 import yaml
+from packaging.version import Version
 
 import happycat
 
@@ -100,6 +101,41 @@ def test_the_python_versions_agree(project):
     promised = re.findall(r"Python :: (3\.\d+)", " ".join(project["project"]["classifiers"]))
     assert tested == promised
     assert project["project"]["requires-python"] == f">={tested[0]}"
+
+
+def requirements(project: dict) -> dict[str, str]:
+    """The lower bound of each package that happycat or one of its extras for users needs."""
+    extras = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *(one for name in extras if name != "dev" for one in extras[name])]
+    return dict(one.split(">=") for one in wanted if "==" not in one)
+
+
+def constraints(name: str) -> dict[str, str]:
+    """The versions of a file of constraints, by package: each is one version exactly, and nothing else is in it."""
+    lines = [line for line in read(f"constraints/{name}.txt").splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line) for line in lines)
+    return dict(line.split("==") for line in lines)
+
+
+def test_the_lower_bounds_are_the_versions_that_are_tested(project):
+    assert constraints("oldest") == requirements(project)
+    for extra, ones in project["project"]["optional-dependencies"].items():
+        for name, bound in (one.split(">=") for one in ones if ">=" in one):
+            assert requirements(project).get(name, bound) == bound, extra  # one bound for a package, wherever it stands
+    script = read(".ci/oldest")
+    assert "-c constraints/oldest.txt" in script
+    for path in re.findall(r"tests/[\w/.]+", script):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_newest_versions_are_of_all_that_is_needed_and_within_the_bounds(project):
+    newest = constraints("newest")
+    bounds = dict(one.split(">=") for one in project["project"]["dependencies"])
+    assert bounds.keys() <= newest.keys()
+    for name, bound in bounds.items():
+        assert Version(newest[name]) >= Version(bound), name
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert "-c constraints/newest.txt" in read(page), page
 
 
 def test_ci_runs_every_check_that_contributing_names():

@@ -1,70 +1,55 @@
-"""Fault injection on runs: SIGKILL at random moments and before exact file operations, resume, compare to the bit.
+"""Fault injection on runs: they are killed at random moments and before exact file operations, resumed, and compared.
 
     python benchmarks/faults/runs.py --kills 200
 
 The run is a small one (`tests/helpers/runs.py`): tokens are extracted, two stages are trained, everything is saved. It
-is killed again and again until it ends, is compared with one that was not, and begins anew. Prints how many kills
-there were.
+is killed again and again until it ends, is compared to the bit with one that was not, and begins anew. Prints how many
+kills there were, and what they hit.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests are no package that is installed
 
 import torch
+from killing import is_killed, kill_after, kill_before
 
 from happycat.backbone import recipe
+from happycat.backbone.housekeeping import stores_below
+from happycat.base.disk import PARTIAL
 from tests.helpers.runs import assert_same_run, quick_run
 
-OPERATIONS = ("fsync", "replace", "rename", "unlink", "mkdir")
+
+def killed(out: Path, chance: random.Random) -> str | None:
+    """Run it, or go on with it, in a process of its own that is killed; how and in the midst of what, if it was."""
+    moment, place = chance.uniform(0.001, 1.0), chance.randint(1, 60)
+    how = chance.choice(("at a moment", "before an operation"))
+
+    def deadly() -> None:
+        if how == "at a moment":
+            kill_after(moment)
+        else:
+            kill_before(place)
+
+    return f"{under_way(out)}, {how}" if is_killed(lambda: quick_run(out, resume=True), deadly) else None
 
 
-def kill_before(number: int) -> None:
-    """Kill this process before it does so many file operations."""
-    left = [number]
-
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return call(*args, **kwargs)
-
-        return called
-
-    for name in OPERATIONS:
-        setattr(os, name, counted(getattr(os, name)))
-
-
-def killed(out: Path, chance: random.Random) -> str:
-    """Run it, or go on with it, in a process of its own that is killed; where, or that it came to its end."""
-    where = chance.choice(("at a moment", "before an operation"))
-    child = os.fork()
-    if child == 0:
-        if where == "before an operation":
-            kill_before(chance.randint(1, 60))
-        quick_run(out, resume=True)
-        os._exit(0)
-    if where == "at a moment":
-        time.sleep(chance.uniform(0.0, 2.0))
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if status not in (0, signal.SIGKILL):
-        raise SystemExit(f"{out}: the run that went on ended with status {status}")
-    return where if status else "at its end"
+def under_way(out: Path) -> str:
+    """What a run that was killed was doing, by what it has left."""
+    stores = list(stores_below(out))
+    if list(out.rglob(f".*{PARTIAL}")):
+        return "saving"
+    if any(store.recorded() < store.recipe.num_pictures for store in stores):
+        return "extraction"
+    return "training" if stores else "set-up"
 
 
 def faults(root: Path, reference: Path, kills: int, seed: int) -> Counter[str]:
@@ -72,7 +57,7 @@ def faults(root: Path, reference: Path, kills: int, seed: int) -> Counter[str]:
     chance, done = random.Random(seed), Counter[str]()
     for number in range(kills):
         out = root / str(number)
-        while done.total() < kills and (where := killed(out, chance)) != "at its end":
+        while done.total() < kills and (where := killed(out, chance)):
             done[where] += 1
         quick_run(out, resume=True)
         assert_same_run(reference, out)
@@ -96,7 +81,8 @@ def main() -> None:
             recipe.SHARD = 8  # more shards, more moments between them; the last bits of features depend on it
             quick_run(reference)
         found = faults(Path(folder), reference, given.kills, given.seed)
-    print(", ".join(f"{number} kills {where}" for where, number in sorted(found.items())))
+    for where, number in sorted(found.items()):
+        print(f"{where}: {number} kills")
 
 
 if __name__ == "__main__":

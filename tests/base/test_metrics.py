@@ -86,9 +86,26 @@ def test_strict_mapping_keeps_what_an_earlier_stage_fixed():
     assert found == pytest.approx(Accuracy(all=100 * 5 / 6, old=80.0, new=100.0))
 
 
+def test_strict_mapping_of_heads_without_a_class_and_of_classes_without_images():
+    """−1 is no class, least of all the last one; a class that no image has here takes nothing away."""
+    targets = np.array([0, 1, 2])
+    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, -1]).tolist() == [0, 1, -1, 2]
+    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, 3]).tolist() == [0, 1, 3, 2]
+
+
 def test_strict_accuracy_when_no_image_went_to_a_new_head():
     found = metrics.strict_accuracy(np.array([0, 1, 2]), np.array([0, 1, 1]), num_known=2)
     assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=0.0))
+
+
+def test_a_head_that_the_mapping_does_not_know_is_wrong():
+    found = metrics.accuracy(np.array([0, 1, 1]), np.array([0, 1, 3]), num_old=1, mapping=np.array([0, 1]))
+    assert found == pytest.approx(Accuracy(all=200 / 3, old=100.0, new=50.0))
+
+
+def test_identities_of_other_heads_are_refused():
+    with pytest.raises(InputError, match="1 identities for 2 known heads"):
+        metrics.strict_accuracy(TARGETS, PREDICTIONS, num_known=2, identities=[0])
 
 
 def test_per_class_accuracy_by_hand():
@@ -152,6 +169,18 @@ def test_calibration_error_by_hand_and_by_a_loop():
     assert metrics.calibration_error(probabilities, targets, mapping) == pytest.approx(100 * total)
 
 
+def test_calibration_error_keeps_neighbouring_bins_apart():
+    """What is too sure in one bin does not make up for what is not sure enough in the next."""
+    middles = (np.arange(15) + 0.5) / 15
+    edges, wrong = np.array([0.0, 0.2, 1.0, 1 + 1e-9]), np.array([1, 1, 0, 1])  # of bins 0, 2, 14 and, by rounding, 14
+    confidence = np.concatenate([np.repeat(middles, 40), edges])
+    targets = np.concatenate([np.repeat(np.arange(15) % 2, 40), wrong])  # head 0 is class 0: right in every other bin
+    gaps = 40 * np.where(np.arange(15) % 2, -middles, 1 - middles)
+    np.add.at(gaps, [0, 2, 14, 14], 1 - wrong - edges)
+    found = metrics.calibration_error(confidence[:, None], targets, np.array([0]))
+    assert found == pytest.approx(100 * np.abs(gaps).sum() / len(targets))
+
+
 def test_roc_area_by_hand_and_by_a_loop():
     assert metrics.roc_area(np.array([3.0, 4.0]), np.array([1.0, 2.0])) == 100.0
     assert metrics.roc_area(np.array([1.0, 2.0]), np.array([3.0])) == 0.0
@@ -182,7 +211,13 @@ def test_score_stage_0_has_no_new_class():
     scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
     assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
     assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_p_balanced", "delta_r")] == [None] * 5
+    assert scores["identities"] == [0, 1, 2]
     assert json.loads(json.dumps(scores, allow_nan=False)) == scores
+
+
+def test_score_stage_refuses_probabilities_of_other_images():
+    with pytest.raises(InputError, match="11 rows of probabilities for 12 targets"):
+        metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS[1:], 3), PREDICTIONS, 3, 3, 3)
 
 
 def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
@@ -237,12 +272,20 @@ def test_score_run_by_hand():
     alone = metrics.score_run(stages[:1])
     assert alone["final_all"] == 90.0
     assert alone["mean_all"] is alone["m_f"] is alone["m_d"] is None
+    with pytest.raises(InputError, match="no stage has been scored yet"):
+        metrics.score_run([])
 
 
 @pytest.mark.parametrize(
-    ("targets", "predictions"),
-    [([], []), ([0, 1], [0]), ([0, 1], [0, -1]), ([0.0, 1.0], [0, 1]), ([[0]], [[0]])],
+    ("targets", "predictions", "said"),
+    [
+        ([], [], r"targets \(0,\) and predictions \(0,\) must be \(N,\) each"),
+        ([0, 1], [0], "must be"),
+        ([[0]], [[0]], "must be"),
+        ([0, 1], [0, -1], "^predictions must be class ids from 0 on; got int64, least -1"),
+        ([0.0, 1.0], [0, 1], "^targets must be class ids from 0 on; got float64, least 0.0"),
+    ],
 )
-def test_unusable_ids_are_refused(targets, predictions):
-    with pytest.raises(InputError):
+def test_unusable_ids_are_refused(targets, predictions, said):
+    with pytest.raises(InputError, match=said):
         metrics.clustering_accuracy(np.array(targets), np.array(predictions), num_old=1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
+import re
 
 import pytest
 
 from happycat.base.errors import DamagedError, HappycatError
-from happycat.base.sealed import SealedLines, read_sealed, write_sealed
+from happycat.base.sealed import SealedLines, read_sealed, verified, write_sealed
 
 CONTENT = {"format": 2, "rate": 1e-05, "name": "Grünfink", "list": [1, {"a": None}], "text": "a\u001fb"}
 LINES = [{"stage": 0, "epoch": e, "loss": 0.1 * e, "terms": {"a": 1e-07, "J": -0.5}} for e in range(1, 5)]
@@ -83,6 +85,22 @@ def test_a_torn_last_line_is_left_out_and_nothing_else(lines):
     for length in range(last, len(content) + 1):
         lines.path.write_bytes(content[:length])
         assert lines.read() == LINES[: 3 + (length >= len(content) - 1)]  # only its newline is missing
+
+
+def test_the_damaged_line_is_named(lines):
+    content = lines.path.read_bytes().splitlines(keepends=True)
+    content[1] = content[1].replace(b"epoch", b"epocH")
+    lines.path.write_bytes(b"".join(content))
+    with pytest.raises(DamagedError, match=rf"^line 2 of {re.escape(str(lines.path))} is damaged"):
+        lines.read()
+
+
+def test_a_file_with_a_checksum_that_is_recorded_elsewhere(tmp_path):
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert verified(b"content", digest, tmp_path / "file") == b"content"
+    for wrong in (digest[:-1], "", None, digest.upper()):
+        with pytest.raises(DamagedError, match="file is damaged: its checksum is not the recorded one"):
+            verified(b"content", wrong, tmp_path / "file")
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (0, 2, 3), (1, 0, 2, 3), (0, 0, 1, 2)])

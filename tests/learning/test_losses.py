@@ -516,6 +516,14 @@ def test_pair_agreement_of_certain_answers(dtype):
     assert wrong.grad.isfinite().all()
 
 
+def test_pair_agreement_where_rounding_gives_more_than_all():
+    rounded = torch.tensor([[1 + 3e-7]], requires_grad=True)
+    value = losses.pair_agreement(rounded, rounded.detach(), torch.tensor([[False]]))
+    value.backward()
+    assert value.isfinite()
+    assert rounded.grad.isfinite().all()
+
+
 # neighbour_contrast
 
 

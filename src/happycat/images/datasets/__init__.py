@@ -9,7 +9,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from happycat.base.errors import InputError
 from happycat.images.datasets import (
@@ -81,7 +81,7 @@ def _names(names: Iterable[str]) -> str:
 
 def _converted(name: str, option: str, value: Any, wanted: Any) -> Any:
     """The value as the type that the data set declares: int, float, str or bool, perhaps with None."""
-    if get_origin(wanted) is types.UnionType:  # str | None
+    if get_origin(wanted) in (types.UnionType, Union):  # str | None; Python 3.10 makes the latter of a default None
         if value is None:
             return None
         wanted = next(kind for kind in get_args(wanted) if kind is not type(None))
