@@ -88,8 +88,8 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
     for name, line in LINES.items():
         if np.isfinite(values[name]).any():
             axes.plot(stages, values[name], label=name, clip_on=False, zorder=3, **line)
-    figure = axes.get_figure(root=True)
-    assert figure is not None  # the axes were made with one
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)  # not a part of one
     width = axes.get_position().width * figure.get_figwidth()
     step = max(1, math.ceil(len(stages) * 0.36 / width))  # a value is 0.36 inches wide
     for stage in stages[::-1][::step]:  # the last one always
