@@ -48,8 +48,10 @@ def pictures() -> ArrayPictures:
     return ArrayPictures(np.random.default_rng(0).integers(0, 256, (11, 20, 24, 3), dtype=np.uint8))
 
 
-def filled(root: Path, trunk: Trunk, pictures: Pictures, views: int = 2, plan: ViewPlan = PLAN) -> TokenStore:
-    store = TokenStore(root, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, views))
+def filled(
+    root: Path, trunk: Trunk, pictures: Pictures, views: int = 2, plan: ViewPlan = PLAN, owner: Path | None = None
+) -> TokenStore:
+    store = TokenStore(root, Recipe.of(trunk, trunk.fingerprint(), pictures, plan, views), owner)
     told: list[int] = []
     fill_tokens(store, trunk, pictures, plan, 0, told.append)
     assert sum(told) == len(pictures)
@@ -128,6 +130,19 @@ def test_what_is_damaged_is_not_copied(tmp_path, trunk, pictures, damage):
     store = filled(tmp_path, trunk, Subset(pictures, SECOND))
     assert trunk.seen == (6 if damage == "names" else 5) * 3
     assert_same(store, filled(tmp_path / "alone", trunk, Subset(pictures, SECOND)))
+
+
+@pytest.mark.parametrize("owned", ["the one that has them", "the one that wants them"])
+def test_what_is_deleted_with_its_stage_is_neither_copied_nor_made_of_copies(tmp_path, trunk, pictures, owned):
+    """A run that was killed and goes on would differ in its last bits by what happens to be there still."""
+    filled(
+        tmp_path, trunk, Subset(pictures, FIRST), owner=tmp_path / "run" if owned == "the one that has them" else None
+    )
+    trunk.seen = 0
+    filled(
+        tmp_path, trunk, Subset(pictures, SECOND), owner=tmp_path / "run" if owned != "the one that has them" else None
+    )
+    assert trunk.seen == 6 * 3
 
 
 def test_features_are_copied_too(tmp_path, trunk, pictures):

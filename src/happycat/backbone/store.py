@@ -119,10 +119,10 @@ class Store:
         return self._mapped[number]
 
     def copies(self, names: np.ndarray) -> Copies:
-        """What other stores in the folder have of pictures of these names."""
+        """What other stores in the folder that are to be kept have of pictures of these names."""
         found = [Store(self.folder.parent, recipe) for recipe in recipes_in(self.folder.parent)]
-        others = [store for store in found if store.recipe.covers(self.recipe) and store.recipe != self.recipe]
-        return Copies(self.recipe, names, others)
+        kin = [store for store in found if store.recipe.covers(self.recipe) and store.recipe != self.recipe]
+        return Copies(self.recipe, names, [store for store in kin if store.owner() is None])
 
     def owner(self) -> Path | None:
         """The run folder that the store was filled for; None if it is to be kept."""
@@ -144,10 +144,11 @@ class Store:
 
         `extract` is given the places of a shard's pictures, as often as it asks, and yields the tensors of each shard
         in that order. Other processes that want the same are left the shards that they work on, and waited for. With
-        the pictures' `names`, those that another store in the folder has are copied, and it is given the others only.
+        the pictures' `names`, those that another store in the folder has are copied, and it is given the others only,
+        if both are to be kept: what is deleted when its stage ends would be there or not by when a run was killed.
         """
         self._prepare(names)
-        copies = self.copies(names) if names is not None else None
+        copies = self.copies(names) if names is not None and self._owner is None else None
         own = ranks.share(len(self._shards))
         order = list(range(len(self._shards)))
         others = [*order[: own.start], *order[own.stop :]]
