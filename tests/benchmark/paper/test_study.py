@@ -11,7 +11,7 @@ import pytest
 from happycat.backbone.config import BackboneConfig
 from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT, Progress, duration
-from happycat.benchmark.paper import experiments, jobs, plan, reports
+from happycat.benchmark.paper import experiments, jobs, plan, sweeps
 from happycat.benchmark.paper.catalogue import report_of
 from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
 from happycat.benchmark.paper.jobs import Setting, with_protocol
@@ -267,7 +267,7 @@ def test_tables_say_how_k_means_was_tested(evaluation, tmp_path):
 def test_every_curve_has_error_bars_where_there_are_seeds(monkeypatch, tmp_path):
     """The sweep over τ_h, whose flat line is one number repeated."""
     drawn = []
-    monkeypatch.setattr(reports, "lines", lambda panels, stem: drawn.extend(panels))
+    monkeypatch.setattr(sweeps, "lines", lambda panels, stem: drawn.extend(panels))
     monkeypatch.setattr(Results, "cell", lambda *_: Cell(50.0, 2.0))
     report_of("hardness")(study("hardness", tmp_path, seeds=2).results()).draw(tmp_path)
     assert [list(line.spread) for panel in drawn for line in panel.series] == [[2.0] * 5] * 2
