@@ -16,6 +16,7 @@ from happycat.backbone.tail import Tail
 from happycat.backbone.token_store import TokenStore
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewPlan
+from happycat.base.errors import NoSpaceError
 from happycat.images.pictures import ArrayPictures, FilePictures, Pictures, Subset
 from tests.helpers.runs import small_vit
 
@@ -143,6 +144,21 @@ def test_what_is_deleted_with_its_stage_is_neither_copied_nor_made_of_copies(tmp
         tmp_path, trunk, Subset(pictures, SECOND), owner=tmp_path / "run" if owned != "the one that has them" else None
     )
     assert trunk.seen == 6 * 3
+
+
+def test_a_copy_that_cannot_be_written_leaves_no_lock(tmp_path, trunk, pictures, monkeypatch):
+    filled(tmp_path, trunk, pictures)
+    wanted = Subset(pictures, SECOND)
+    store = TokenStore(tmp_path, Recipe.of(trunk, trunk.fingerprint(), wanted, PLAN, 2))
+
+    def full(*_):
+        raise NoSpaceError("no space left")
+
+    monkeypatch.setattr(store, "_write", full)
+    with pytest.raises(NoSpaceError) as caught:
+        fill_tokens(store, trunk, wanted, PLAN, 0)
+    assert list(store.folder.glob("0*.lock")) == []
+    del caught
 
 
 def test_features_are_copied_too(tmp_path, trunk, pictures):

@@ -1,7 +1,7 @@
 """The store of tokens and features: a cache on disk in shards, which any number of processes fill together.
 
 STORE/recipe.json         what the store depends on
-      names.tensors       which pictures it is of, so that another store can copy what both have (`reuse`)
+      names.tensors       which pictures it is of, if it is to be kept: another store copies what both have (`reuse`)
       owner.json          the run that deletes it when it ends; what is to be kept has no owner
       00007.safetensors   tokens or features of some neighbouring pictures, there as a whole or not at all
       ….lock              held by a process that works on a shard, or that uses the store
@@ -115,7 +115,8 @@ class Store:
         if number not in self._mapped:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it is said by whoever uses the store
-                self._mapped[number] = map_tensors(self._path(number))[0] if self._verified(number) else None
+                whole = self._verified(number)
+            self._mapped[number] = map_tensors(self._path(number))[0] if whole else None
         return self._mapped[number]
 
     def copies(self, names: np.ndarray) -> Copies:
@@ -147,8 +148,9 @@ class Store:
         the pictures' `names`, those that another store in the folder has are copied, and it is given the others only,
         if both are to be kept: what is deleted when its stage ends would be there or not by when a run was killed.
         """
+        names = names if self._owner is None else None
         self._prepare(names)
-        copies = self.copies(names) if names is not None and self._owner is None else None
+        copies = self.copies(names) if names is not None else None
         own = ranks.share(len(self._shards))
         order = list(range(len(self._shards)))
         others = [*order[: own.start], *order[own.stop :]]
@@ -185,12 +187,13 @@ class Store:
                 shard = self._shards[number]
                 copied = copies.of(shard) if copies else {}
                 advance(len(copied))
-                if len(copied) == len(shard):
-                    self._write(number, joined(self.recipe, shard, copied, {}))
-                    held.close()
-                    continue
                 claimed.append((number, held, copied))
-                yield [place for place in shard if place not in copied] if copied else shard
+                if len(copied) < len(shard):
+                    yield [place for place in shard if place not in copied] if copied else shard
+                    continue
+                self._write(number, joined(self.recipe, shard, copied, {}))
+                claimed.pop()
+                held.close()
 
         try:
             for made in extract(claims()):
