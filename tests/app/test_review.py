@@ -32,6 +32,7 @@ def test_review_by_keys_alone(person):
     person.until(lambda: "fox" in person.text("#review h1"))
     person.press("g")
     person.until(lambda: "Are all of these fox?" in person.text("#review h1"))
+    person.until(lambda: "Page 1 of" in person.text("#review .note"))  # before, there is nothing to answer
     person.press("n")
     person.until(lambda: "to check" in person.text("#review .note"))
     person.press("A")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ def choose(calibration: Calibration, config: CalmConfig, class_token: int, featu
     exponents = EXPONENTS if config.exponent is None else (config.exponent,)
     temperatures = TEMPERATURES if config.mixture_temperature is None else (config.mixture_temperature,)
     patches_too = class_token < features and config.patches is None  # whether they are used is still to be chosen
-    candidates = len(exponents) + len(temperatures) + 2 * patches_too
+    candidates = len(exponents) * len(temperatures) + 2 * patches_too
     number = 1  # its model takes the episodes once more
     calibration.advance(0, total=(candidates + number) * len(calibration.episodes))
     used = features
@@ -42,8 +43,9 @@ def choose(calibration: Calibration, config: CalmConfig, class_token: int, featu
         alone = calibration.leading(class_token, config.dimensions_of(class_token))
         if _gain(calibration, alone, exponents[0], temperatures[:1]) < PATCHES_GAIN:
             calibration, used = alone, class_token
-    exponent = max(exponents, key=lambda e: calibration.accuracies(e, temperatures[:1])[0])
-    temperature = temperatures[int(np.argmax(calibration.accuracies(exponent, temperatures)))]
+    accuracies = {exponent: calibration.accuracies(exponent, temperatures) for exponent in exponents}
+    exponent = max(exponents, key=lambda e: fmean(accuracies[e]))  # their mean says it more surely than one of them
+    temperature = temperatures[int(np.argmax(accuracies[exponent]))]
     return Chosen(exponent, temperature, used, calibration.number_model(exponent).values, calibration)
 
 
