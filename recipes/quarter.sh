@@ -12,6 +12,7 @@ clip=(--backbone vit_base_patch16_clip_quickgelu_224 --weights "$CLIP" --image-s
 quarter=(--dataset "$QUARTER" --paper-dataset cifar100 --class-order "$ORDER" "${clip[@]}")
 cars=(--dataset "$CARS" --paper-dataset cars --base-classes 98 "${clip[@]}")
 
+happycat paper tuning "${quarter[@]}" --out runs/quarter "$@"
 happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter "$@"
 happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter-transductive --evaluation transductive \
     --only kmeans --only vanilla_gcd --only metagcd "$@"

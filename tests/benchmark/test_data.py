@@ -15,6 +15,7 @@ from happycat.base.progress import Progress
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import prepare
 from happycat.learning.batches import StoredViews, VectorViews
+from happycat.methods import METHODS
 from tests.helpers.runs import QUICK, quick_loop, quick_request, quick_run
 
 CALM = {"episodes": 1}
@@ -144,3 +145,17 @@ def test_counting_beside_a_method_has_totals(tmp_path, tiny, counter, total):
     if counter == "auto":
         done, all_of_them = steps["Stage-0: calibrating the count"]
         assert done == all_of_them > 0
+
+
+@pytest.mark.parametrize("method", [name for name, (made, _) in METHODS.items() if made.trains])
+def test_a_method_trains_the_last_block_of_a_backbone_that_has_its_weights(tiny, method, tmp_path):
+    """What makes features beside it, of the same backbone, freezes nothing of it."""
+    loop = quick_loop(tmp_path, backbone=tiny, method=method)
+    with loop.record:
+        block = loop.method.tail.block
+        assert all(value.requires_grad for value in block.parameters())
+        assert not any(value.requires_grad for value in loop.method.tail.norm.parameters())
+        if method == "happy":
+            before = {name: value.clone() for name, value in block.named_parameters()}
+            loop.run()
+            assert not [name for name, value in block.named_parameters() if torch.equal(before[name], value)]

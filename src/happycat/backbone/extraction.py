@@ -34,7 +34,7 @@ TRUNK_BATCH = 64  # views that go through the trunk at once, at most or a few mo
 
 
 class FeatureExtractor:
-    """Extracts features: a frozen backbone, and how views are cut for it.
+    """Extracts features, without gradients: a backbone, and how views are cut for it.
 
     The backbone is a ViT's trunk and its tail; or a whole `PooledBackbone`, whose output are features already and
     whose tail is `Vectors`. With `patches`, the features of a ViT have the mean of its patch tokens, too.
@@ -52,7 +52,7 @@ class FeatureExtractor:
     ):
         """`tuned_tail`: the tail has been tuned, so that nobody else has its weights. `ranks` share the work."""
         self.trunk, self.plan, self.workers = trunk, plan, workers
-        self.tail = feature_tail(trunk, tail, patches).requires_grad_(False)
+        self.tail = feature_tail(trunk, tail, patches)  # not frozen: a method may train the same one, or a copy of it
         self.tuned_tail, self.ranks = tuned_tail, ranks
         self.owner: Path | None = None  # the run folder that features are stored for; None if they are to be kept
         self._fingerprint: str | None = None

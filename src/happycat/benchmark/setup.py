@@ -23,6 +23,7 @@ from happycat.base.threads import network_flops, suitable
 from happycat.base.version import __version__
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.data import StageData
+from happycat.benchmark.held_out import held_out_split, with_held_out
 from happycat.benchmark.loggers import check_logs
 from happycat.benchmark.loop import Loop
 from happycat.benchmark.protocol import Protocol, Split, check_split, default_protocol, make_split, read_order
@@ -54,12 +55,13 @@ class Request:
     out: Path
     resume: bool = False
     start: Path | None = None  # a run whose Stage-0 is taken
+    held_out: bool = False  # run on the labelled images alone
     loop: LoopConfig = field(default_factory=LoopConfig)
 
 
 def prepare(request: Request, progress: Progress, ranks: Ranks = ALONE) -> Loop:
     """A loop over a new run folder, or, to resume, over the one that is there; `ranks` run it together."""
-    data = images.load(request.dataset, root=request.root, **request.dataset_options)
+    data = load_images(request)
     backbone = chosen_backbone(request.backbone, data)
     method_class, config, pretraining = configs(request, data, backbone.from_scratch)
     split = the_split(request, data)
@@ -209,12 +211,20 @@ def method_config(name: str, flavour: str, data: Images, changes: dict[str, Any]
     return method_class, replace(getattr(config_class, flavour)(), **{**theirs, **changes})
 
 
+def load_images(request: Request) -> Images:
+    """The data set, as it is or for runs on held-out classes."""
+    data = images.load(request.dataset, root=request.root, **request.dataset_options)
+    return with_held_out(data) if request.held_out else data
+
+
 def the_split(request: Request, data: Images) -> Split:
-    """The split of the given file, or one made by the protocol."""
+    """The split of the given file, or one made by the protocol; on held-out classes, one of its labelled images."""
     if request.split is not None:
-        return Split.read(request.split)
-    protocol: Protocol = default_protocol(data, **request.protocol_values)
-    return make_split(data, protocol, None if request.class_order is None else read_order(request.class_order))
+        split = Split.read(request.split)
+    else:
+        protocol: Protocol = default_protocol(data, **request.protocol_values)
+        split = make_split(data, protocol, None if request.class_order is None else read_order(request.class_order))
+    return held_out_split(data, split) if request.held_out else split
 
 
 def chosen_backbone(asked: BackboneConfig, data: Images) -> BackboneConfig:

@@ -45,6 +45,15 @@ OrderOption = Annotated[
     Path | None,
     typer.Option(help="class order: a file of class names, one a line [as published]", rich_help_panel=PROTOCOL),
 ]
+HeldOutOption = Annotated[
+    bool,
+    typer.Option(
+        "--held-out",
+        help="run on the labelled images alone, part of their classes held out as new ones, to choose values by: no "
+        "test image and no new class is looked at",
+        rich_help_panel=PROTOCOL,
+    ),
+]
 FlavourOption = Annotated[
     str,
     typer.Option(help="hyperparameters of the authors' program or of the paper: authors or paper", rich_help_panel=RUN),

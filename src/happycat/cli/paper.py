@@ -110,7 +110,7 @@ def make_study(
     from happycat.benchmark.setup import Request
 
     experiment = EXPERIMENTS[name]
-    asked = request_values(**{**values, "keep_tokens": True})
+    asked = request_values(**{**values, "keep_tokens": True, "held_out": experiment.held_out or values["held_out"]})
     settings = [Setting(Request(dataset=one, out=folder, **asked), planned) for one in datasets or experiment.datasets]
     first = asked["loop"].seed
     return Study(

@@ -19,7 +19,7 @@ from happycat.images.datasets import DATASETS, PUBLISHED, load
 PAGE = (Path(__file__).parents[3] / "docs" / "splits.md").read_text("utf-8")
 PAPER = resources.files("happycat.benchmark.paper")
 LABELS = json.loads(PAPER.joinpath("labels.json").read_text(encoding="utf-8"))
-OURS = {"orders", "calm-ablation", "calm-check", "questions"}  # what the paper has not
+OURS = {"orders", "tuning", "calm-ablation", "calm-check", "questions"}  # what the paper has not
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,11 @@ from happycat.benchmark.paper.outputs import confidences
 from happycat.benchmark.paper.plan import longest
 from happycat.benchmark.paper.results import Results, over_seeds
 from happycat.benchmark.paper.study import Study
+from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
-from happycat.benchmark.setup import Request
+from happycat.benchmark.setup import Request, load_images, the_split
 from happycat.images.corruptions import CORRUPTIONS
+from happycat.methods import METHODS
 from happycat.methods.happy import HappyConfig
 from happycat.report.tables import Cell
 from tests.helpers.runs import QUICK, quick_request
@@ -34,6 +37,12 @@ def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
     )
     setting = Setting(request)
     return Study(EXPERIMENTS[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
+
+
+def quick_split(folder: Path) -> Split:
+    """The split of these runs when no class is held out."""
+    request = quick_request(folder)
+    return the_split(request, load_images(request))
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +256,30 @@ def test_each_class_order_has_its_own_stage_0_and_the_spread_is_shown(main, tmp_
     found = [rows["Happy", order][0].mean for order in ("usual", "shuffled 1")]
     assert rows["Happy", "mean of 2"][0] == over_seeds(found)
     assert all(path.exists() for path in report.draw(tmp_path))
+
+
+def test_values_are_tried_on_held_out_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiments, "TRIED", {"simgcd": {"entropy_weight": (2.0,)}})
+    made = study("tuning", tmp_path, dataset_options={"num_classes": 8, "per_class": 30}, held_out=True)
+    made.carry_out(1, SILENT)
+    runs = {job.request.out.name: job for job in made.jobs()}
+    assert list(runs) == ["stage0-happy-seed0", "simgcd-seed0", "simgcd-entropy_weight=2-seed0"]
+    assert set(runs["simgcd-seed0"].split.classes) == set(quick_split(tmp_path).labelled)
+    (table,) = report_of("tuning")(made.results()).tables.values()
+    assert [labels for labels, _ in table.rows] == [
+        ("glyphs, SimGCD", "as usual"),
+        ("glyphs, SimGCD", "entropy_weight 2"),
+    ]
+
+
+@pytest.mark.parametrize("method", experiments.TRIED)
+def test_values_that_are_tried_are_the_methods_own(method):
+    usual = METHODS[method][1].authors()
+    for row in experiments.tuning(None, HappyConfig()):
+        if row.method == method:
+            replace(usual, **row.values)
+    tried = [row.values for row in experiments.tuning(None, HappyConfig()) if row.method == method]
+    assert any(all(getattr(usual, name) == value for name, value in row.items()) for row in tried)  # the usual ones
 
 
 def test_a_shuffled_order_takes_the_place_of_a_given_one(tmp_path):

@@ -28,6 +28,7 @@ def report_of(name: str, severity: int = 2, own_corruptions: bool = False) -> Ca
         "corruption": outputs.corruption_report(severity, own_corruptions),
         "fine-grained": averages(name, "Fine-grained data sets, averages over the stages", "tab:appendix-fine-grained"),
         "orders": orders_report,
+        "tuning": sweeps.tuning_report,
         "calm-ablation": averages(name, "Calm without its parts, averages over the stages"),
     }
     return made[name]

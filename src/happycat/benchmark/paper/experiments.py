@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # a list of the experiments needs no torch
@@ -209,13 +210,56 @@ def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
     )
 
 
+TRIED: dict[str, dict[str, tuple[float, ...]]] = {
+    # values that the paper does not give; each of them is tried alone, and all together in SimGCD+LwF
+    "simgcd": {"entropy_weight": (2.0, 4.0)},
+    "simgcd_lwf": {"entropy_weight": (1.0, 4.0), "lwf_weight": (0.3, 1.0, 3.0), "lwf_temperature": (1.0, 2.0)},
+    "frost": {"distillation_weight": (1.0, 30.0), "prototype_weight": (3.0,), "pseudo_label_weight": (0.3,)},
+    "gm": {
+        "grow_distillation_weight": (1.0, 30.0),
+        "distillation_weight": (1.0, 30.0),
+        "static_share": (0.25, 0.75),
+        "prototype_weight": (3.0,),
+        "lwf_weight": (3.0,),
+    },
+    "metagcd": {
+        "rate": (3e-4, 1e-3, 3e-3),
+        "neighbour_share": (0.0, 0.1),
+        "neighbour_similarity": (0.95,),
+        "outer_rate": (1e-4,),
+    },
+}
+TOGETHER = ("simgcd_lwf",)
+
+
+def tuning(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
+    """The paper's other methods with values of ours, and with others."""
+    return tuple(
+        Variant(label=", ".join(f"{name} {value:g}" for name, value in values.items()), method=method, values=values)
+        for method, tried in TRIED.items()
+        for values in (_every(tried) if method in TOGETHER else [{}, *_one_at_a_time(tried)])
+    )
+
+
+def _every(tried: dict[str, tuple[float, ...]]) -> list[dict[str, float]]:
+    return [dict(zip(tried, values, strict=True)) for values in product(*tried.values())]
+
+
+def _one_at_a_time(tried: dict[str, tuple[float, ...]]) -> list[dict[str, float]]:
+    return [{name: value} for name, values in tried.items() for value in values]
+
+
 class Experiment(NamedTuple):
-    """What it shows, the paper's data sets for it, its variants, and how often it reads the test images once more."""
+    """What it shows, the paper's data sets for it, its variants, and how often it reads the test images once more.
+
+    On `held_out` classes, it looks at no test image at all.
+    """
 
     title: str
     datasets: tuple[str, ...]
     variants: Callable[[Split, HappyConfig], tuple[Variant, ...]]
     again: int = 0
+    held_out: bool = False
 
 
 FOUR = ("cifar100", "imagenet100", "tiny_imagenet", "cub")
@@ -236,6 +280,9 @@ EXPERIMENTS = {
     ),
     "fine-grained": Experiment("cars and aircraft", ("cars", "aircraft"), some_methods),
     "orders": Experiment("Happy and Calm over five class orders", ("cifar100",), orders),
+    "tuning": Experiment(
+        "values of the other methods, tried on held-out classes", ("cifar100",), tuning, held_out=True
+    ),
     "calm-ablation": Experiment("Calm's parts left out one at a time", ("cifar100",), calm_ablation),
 }
 # With arguments and flags of their own:

@@ -12,6 +12,7 @@ from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT
 from happycat.base.strict_json import as_json
 from happycat.benchmark.data import Extraction, StageData
+from happycat.benchmark.held_out import with_held_out
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import (
@@ -19,11 +20,11 @@ from happycat.benchmark.setup import (
     check_start,
     chosen_backbone,
     configs,
+    load_images,
     method_config,
     run_metadata,
     the_split,
 )
-from happycat.images import datasets as images
 from happycat.images.datasets import PUBLISHED
 from happycat.images.datasets.outline import outline
 from happycat.methods import METHODS
@@ -38,11 +39,11 @@ class Setting:
         self.request, self.planned = request, planned
         self.notes: list[str] = []  # what a plan was made without
         try:
-            self.data = images.load(request.dataset, request.root, **request.dataset_options)
+            self.data = load_images(request)
         except InputError as error:
             if not planned or request.dataset not in PUBLISHED:
                 raise
-            self.data = outline(request.dataset)
+            self.data = with_held_out(outline(request.dataset)) if request.held_out else outline(request.dataset)
             number = len(self.data.train) + len(self.data.test)
             self.notes.append(f"planned by its published size, {number:,} images, for want of its files ({error})")
         self.backbone = chosen_backbone(request.backbone, self.data)

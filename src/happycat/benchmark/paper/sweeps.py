@@ -1,8 +1,8 @@
-"""Tables and figures of Happy with other values: hardness and its temperature, the weights of the loss, the prior."""
+"""Tables and figures of methods with other values: Happy's hardness, weights and prior; the other methods' own."""
 
 from __future__ import annotations
 
-from happycat.benchmark.paper.experiments import HARDNESS, LAMBDAS, new_shares
+from happycat.benchmark.paper.experiments import HARDNESS, LAMBDAS, NAMES, new_shares
 from happycat.benchmark.paper.reports import GROUPS, Report, series
 from happycat.benchmark.paper.results import Results, at, mean_of, over_seeds
 from happycat.benchmark.record import Record
@@ -92,6 +92,24 @@ def prior_report(results: Results) -> Report:
         rows=tuple(rows),
     )
     return Report({"prior": made}, lambda folder: lines(panels, folder / "prior"))
+
+
+def tuning_report(results: Results) -> Report:
+    """The averages over the stages of held-out classes; the best of each method's values in bold."""
+    rows: list[Row] = []
+    for dataset in results.datasets:
+        for variant in results.variants(dataset):
+            cells = tuple(results.cell(dataset, variant, mean_of(f"mean_{group}")) for group in GROUPS)
+            rows.append(((f"{dataset}, {NAMES[variant.method]}", variant.label or "as usual"), cells))
+    made = ResultTable(
+        title="Values tried on held-out classes, averages over the stages",
+        labels=("data set, method", "values"),
+        columns=tuple(group.title() for group in GROUPS),
+        rows=tuple(rows),
+        better=("high", "", ""),
+        notes=("labelled images alone: some of their classes are met as new ones", *results.evaluation_notes()),
+    )
+    return Report({"tuning": made}, lambda folder: [])
 
 
 def predicted_new_share(record: Record, stage: int) -> float:
