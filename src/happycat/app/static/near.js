@@ -14,7 +14,7 @@ export function makeNear(still = (draw) => draw()) {
     const now = [...new Map(entries.map(({ target, isIntersecting }) => [target, isIntersecting]))];
     const come = now.filter(([card, close]) => close && far(card)).map(([card]) => card);
     const gone = now.filter(([card, close]) => !close && !far(card)).map(([card]) => card).filter(unused);
-    const heights = gone.map((card) => card.offsetHeight); // read before anything is changed: one layout for all
+    const heights = gone.map((card) => card.getBoundingClientRect().height); // all read first: one layout
     const turn = () => (come.forEach(fill), gone.forEach((card, n) => empty(card, heights[n])));
     if (come.length || gone.length) still(turn);
   }

@@ -96,7 +96,7 @@ export function questions(review) {
 
   function group(id) {
     const one = store.find(id);
-    const gallery = make("div", { class: "gallery" });
+    const gallery = make("div", { class: "gallery", role: "listbox", "aria-label": `Images of ${one?.label ?? ""}` });
     review.app.fill(gallery, (one?.typical ?? []).slice(0, 8));
     const title = make("h2", {}, review.app.glyph(id), make("bdi", {}, one?.label ?? ""));
     return make("div", { class: "question-class" }, title, gallery);
