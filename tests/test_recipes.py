@@ -72,7 +72,7 @@ def test_the_recipe_for_little_data_gives_flags_that_exist(tmp_path):
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(["bash", "-c", QUARTER, "quarter", "--plan"], env={**places, "PATH": path}, check=True)
     lines = [shlex.split(line) for line in words.read_text().splitlines()]
-    assert [line[1] for line in lines[:3]] == ["main", "main", "ablation"]
+    assert [line[1] for line in lines[:3]] == ["tuning", "main", "main"]
     assert {line[1] for line in lines} <= set(EXPERIMENTS)
     known = {flag for p in load_command("paper", ["main"]).params for flag in (*p.opts, *p.secondary_opts)}
     for line in lines:

@@ -123,3 +123,20 @@ def test_dropped_files_become_an_inbox(person, tmp_path):
     person.until(lambda: got == [folder / "shop-inbox-1"])
     assert sorted(path.name for path in got[0].iterdir()) == [path.name for path in pictures]
     assert "text.png: not an image" in person.one("#uploaded").text
+
+
+def test_what_is_still_looked_for_can_be_left(person, monkeypatch):
+    from selenium.webdriver.common.keys import Keys
+
+    go, ranked = threading.Event(), type(person.app.editor).ranked
+    monkeypatch.setattr(type(person.app.editor), "ranked", lambda *values: go.wait(60) and ranked(*values))
+    person.go("#review")
+    person.until(lambda: person.shown(".review-grid .thumb"))
+    title = person.text("#review h1")
+    person.press("g")
+    person.until(lambda: "Looking for candidates" in person.text("#review .note"))
+    person.press(Keys.ESCAPE)
+    person.until(lambda: person.text("#review h1") == title)
+    go.set()
+    person.until(lambda: person.run("performance.getEntriesByType('resource').at(-1).name").count("api/ranked"))
+    assert "to check" in person.text("#review .note")  # they came, and did not take its place

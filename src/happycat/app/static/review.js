@@ -15,6 +15,7 @@ export function makeReview(app) {
   const review = {
     ...{ app, store, begin, act, next, previous, head, buttons, grid, go, finish },
     growing: (id) => go(grow(review, id)),
+    showing: (one) => step === one, // what has been waited for may come when something else is shown
   };
 
   /** The classes with images that nobody has checked; new ones first, large ones first. */

@@ -27,7 +27,7 @@ export function unsure(review) {
     } catch (error) {
       review.app.problem(error);
     }
-    if (shown === i) review.go(step);
+    if (shown === i && review.showing(step)) review.go(step);
   }
 
   function choice(one, n) {
@@ -90,6 +90,7 @@ export function questions(review) {
       list = [];
       review.app.problem(error);
     }
+    if (!review.showing(step)) return;
     if (list.length) review.go(step);
     else review.finish();
   }

@@ -123,9 +123,10 @@ export function grow(review, id) {
       ranked = await get(`api/ranked/${id}`);
     } catch (error) {
       review.app.problem(error);
-      return review.begin(id);
+      return review.showing(step) && review.begin(id);
     }
     high = Math.ceil(ranked.length / PAGE);
+    if (!review.showing(step)) return null;
     return high ? review.go(step) : end();
   }
 
@@ -166,7 +167,7 @@ export function grow(review, id) {
       return [review.head(title, note), grid, review.buttons(keys)];
     },
     async key(key) {
-      if (ranked === null) return false;
+      if (ranked === null) return key === "Escape" && void review.begin(id);
       if (marks.key(key)) return true;
       if (key === "y" || key === "Enter") await answer(true);
       else if (key === "n") await answer(false);
