@@ -325,5 +325,5 @@ def test_learning_and_counting_have_totals():
     bars = Bars()
     cat = Happycat(progress=bars).fit(*clouds(range(KNOWN)))
     cat.discover(clouds([0, 6, 7], seed=2)[0])
-    assert bars.done["learning"] == [35, 35]  # five episodes: three exponents, three temperatures, the penalty
+    assert bars.done["learning"] == [50, 50]  # five episodes: three exponents at three temperatures, the penalty
     assert bars.done["counting new classes"] == [89, 89]  # of 90 images

@@ -38,7 +38,7 @@ class Exported(nn.Module):
         self.trunk = copy.deepcopy(extractor.trunk).cpu()
         self.trunk.precision = torch.float32
         self.trunk.freeze()
-        self.tail = copy.deepcopy(extractor.tail).cpu()
+        self.tail = copy.deepcopy(extractor.tail).cpu().requires_grad_(False)  # plain operations, of any batch size
         self.space = copy.deepcopy(cat.calm_.space)
         self.rule = cat.rule()
         self.names = [cat.registry_.label(entry) for entry in cat.registry_]

@@ -239,7 +239,7 @@ class Watched:
 
 
 @pytest.mark.parametrize(
-    ("given", "candidates"), [({}, 3 + 3), ({"exponent": 0.25, "mixture_temperature": 0.05}, 1 + 1)]
+    ("given", "candidates"), [({}, 3 * 3), ({"exponent": 0.25, "mixture_temperature": 0.05}, 1)]
 )
 def test_the_calibration_says_how_far_it_is(given, candidates):
     method, labelled, _ = after_stage_0("calm", **FULL, **given)
