@@ -238,9 +238,7 @@ class Watched:
         self.total = total or self.total
 
 
-@pytest.mark.parametrize(
-    ("given", "candidates"), [({}, 3 * 3), ({"exponent": 0.25, "mixture_temperature": 0.05}, 1)]
-)
+@pytest.mark.parametrize(("given", "candidates"), [({}, 3 * 3), ({"exponent": 0.25, "mixture_temperature": 0.05}, 1)])
 def test_the_calibration_says_how_far_it_is(given, candidates):
     method, labelled, _ = after_stage_0("calm", **FULL, **given)
     before, watched = {name: value.clone() for name, value in method.state_dict().items()}, Watched()
