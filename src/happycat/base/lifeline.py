@@ -14,6 +14,7 @@ import torch.distributed as dist
 DONE, FAILED = 0, -1  # what a process says when it ends; more: the process of that number, less 1, has died
 PATIENCE = timedelta(days=20)  # of a connection on which nothing is said; about as much as its clock can count
 LAST_WORDS = 5.0  # seconds in which the first process says why it ends
+NOTICED = 1.0  # seconds in which it is noticed that another process has died
 
 
 class Lifeline:
@@ -32,11 +33,17 @@ class Lifeline:
         self._peers = range(1, self.size) if self.rank == 0 else range(1)
         self._watchers = [threading.Thread(target=self._watch, args=(peer,), daemon=True) for peer in self._peers]
         self._said = threading.Event()  # the first process has said why it ends
+        self._lost = threading.Event()  # a process has died; it is about to be said
         for watcher in self._watchers:
             watcher.start()
 
     def close(self, failed: bool = False) -> None:
-        """Say that this process ends, well or because of an error; if well, wait until the others say so, too."""
+        """Say that this process ends, well or because of an error; if well, wait until the others say so, too.
+
+        An error, or a signal of the launcher, may come of another process's death: then that is what is said.
+        """
+        if failed and self._lost.wait(NOTICED):
+            time.sleep(LAST_WORDS)  # a watcher ends this process meanwhile
         self._say(FAILED if failed else DONE)
         if not failed:
             for watcher in self._watchers:
@@ -62,6 +69,8 @@ class Lifeline:
             word = torch.tensor([peer + 1])
         if int(word) == DONE:
             return
+        if int(word) == peer + 1:
+            self._lost.set()
         self._said.set()
         time.sleep(2 * LAST_WORDS if int(word) == FAILED else 0)  # this process may be about to end by itself
         if self.rank == 0:
