@@ -234,8 +234,12 @@ TOGETHER = ("simgcd_lwf",)
 
 def tuning(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
     """The paper's other methods with values of ours, and with others."""
+
+    def label(values: dict[str, float]) -> str:
+        return ", ".join(f"{name} {value:g}" for name, value in values.items()) or "as usual"
+
     return tuple(
-        Variant(label=", ".join(f"{name} {value:g}" for name, value in values.items()), method=method, values=values)
+        Variant(label=label(values), method=method, values=values)
         for method, tried in TRIED.items()
         for values in (_every(tried) if method in TOGETHER else [{}, *_one_at_a_time(tried)])
     )

@@ -100,7 +100,7 @@ def tuning_report(results: Results) -> Report:
     for dataset in results.datasets:
         for variant in results.variants(dataset):
             cells = tuple(results.cell(dataset, variant, mean_of(f"mean_{group}")) for group in GROUPS)
-            rows.append(((f"{dataset}, {NAMES[variant.method]}", variant.label or "as usual"), cells))
+            rows.append(((f"{dataset}, {NAMES[variant.method]}", variant.label), cells))
     made = ResultTable(
         title="Values tried on held-out classes, averages over the stages",
         labels=("data set, method", "values"),
