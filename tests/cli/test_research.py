@@ -398,7 +398,7 @@ def test_features_are_written_for_calm_check(say, tmp_path):
     import timm
     from safetensors.torch import save_file
 
-    from happycat.benchmark.paper.check_data import read_features
+    from happycat.benchmark.paper.check_data import class_token_of, read_features
 
     name, folder = "vit_tiny_patch16_224", folder_of_images(tmp_path / "photos", number=5)
     save_file(timm.create_model(name, num_classes=0).state_dict(), tmp_path / "tiny.safetensors")
@@ -411,6 +411,7 @@ def test_features_are_written_for_calm_check(say, tmp_path):
     assert (data.classes, len(data.train), len(data.test)) == (("class0", "class1", "class2", "class3"), 16, 4)
     code, out, err = say(*asked, "-o", "token.npz")
     assert code == 0, err
+    assert (class_token_of(data), class_token_of(read_features(Path("token.npz")))) == (192, None)
     with np.load("both.npz") as both, np.load("token.npz") as token:
         assert (both["key"] == token["key"]).all()
         unit = token["X"] / np.linalg.norm(token["X"], axis=1, keepdims=True)

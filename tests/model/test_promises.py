@@ -74,6 +74,17 @@ def test_fit_changes_no_parameter_and_gives_itself():
     assert not hasattr(clone(made), "classes_")
 
 
+def test_vectors_can_have_patches_behind_a_class_token():
+    both = np.concatenate([X, np.random.default_rng(0).normal(size=X.shape)], 1)  # patches that tell nothing
+    assert not Happycat(class_token=8).fit(both, Y).calm_.space.projection[8:].any()
+    assert Happycat().fit(both, Y).calm_.space.projection[8:].any()
+    for wrong in (0, 17, "8", True):
+        with pytest.raises(InputError, match=r"how many of the 16 numbers of a vector are of it"):
+            Happycat(class_token=wrong).fit(both, Y)
+    with pytest.raises(InputError, match="class_token is for vectors"):
+        Happycat("scratch_vit", class_token=8).fit(PICTURES, SHADES)
+
+
 def test_another_kind_of_input_can_be_fitted_next(hardly_trained):
     cat = Happycat("scratch_vit").fit(X, Y)
     cat.fit(PICTURES, SHADES)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from happycat.benchmark.paper.check_data import CheckConfig, read_sets, splits
+from happycat.benchmark.paper.check_data import CheckConfig, class_token_of, read_sets, splits
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import PROTOCOL, given, values_of
@@ -47,9 +48,10 @@ def calm_check(
     with interruptible(kept):
         with Display() as display:
             for images, orders in planned:
+                make = partial(Happycat, random_state=config.seed, class_token=class_token_of(images))
                 for order, split in enumerate(orders):
                     advance = display.step(f"{images.name}, order {order}", len(split.stages) + 1)
-                    done = check_order(lambda: Happycat(random_state=config.seed), images, split, order, advance)
+                    done = check_order(make, images, split, order, advance)
                     results.sets.setdefault(images.name, []).append(done)
                     written = results.write(folder)
         for table in results.tables().values():

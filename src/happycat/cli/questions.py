@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from happycat.benchmark.paper.check_data import CheckConfig, read_sets, splits
+from happycat.benchmark.paper.check_data import CheckConfig, class_token_of, read_sets, splits
 from happycat.cli.display import Display, print_line
 from happycat.cli.display import results as out
 from happycat.cli.flags import PROTOCOL, given, values_of
@@ -39,7 +40,6 @@ def questions(
     from happycat.model.estimator import Happycat
     from happycat.model.simulation import AskingModel
 
-    study = Study(lambda: Happycat(random_state=config.seed), AskingModel)
     results = QuestionResults(config, {})
     written: list[Path] = []
 
@@ -49,6 +49,8 @@ def questions(
     with interruptible(kept):
         with Display() as display:
             for images, orders in planned:
+                make = partial(Happycat, random_state=config.seed, class_token=class_token_of(images))
+                study = Study(make, AskingModel)
                 for order, split in enumerate(orders):
                     advance = display.step(f"{images.name}, order {order}", len(plan()))
                     runs = answered_runs(study, images, split, order, advance=advance)

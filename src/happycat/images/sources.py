@@ -26,11 +26,15 @@ LARGEST_LABEL = 2**62  # leaves room for the numbers of discovered classes in 64
 
 
 class VectorRows(Pictures):
-    """Vectors (N, D) of float32 in the place of pictures; the key is the number."""
+    """Vectors (N, D) of float32 in the place of pictures; the key is the number.
 
-    def __init__(self, vectors: np.ndarray):
+    The first `class_token` numbers of each are a ViT's class token, what follows is of its patch tokens; None: no such
+    thing is known.
+    """
+
+    def __init__(self, vectors: np.ndarray, class_token: int | None = None):
         super().__init__([str(i) for i in range(len(vectors))])
-        self.vectors = vectors
+        self.vectors, self.class_token = vectors, class_token
 
     def content(self, i: int) -> bytes:
         return array_sha256(self.vectors[i])[:16]

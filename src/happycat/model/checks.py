@@ -68,6 +68,18 @@ def checked_seed(random_state: Any) -> int:
     return int(random_state)
 
 
+def checked_class_token(class_token: Any, source: Accepted) -> int | None:
+    """How many of a vector's numbers are a ViT's class token; None if that is all of them, or if images are given."""
+    if class_token is None:
+        return None
+    if not isinstance(source, VectorRows):
+        raise InputError("class_token is for vectors: where the features of images come from is known; leave it out")
+    dim = source.vectors.shape[1]
+    if isinstance(class_token, bool) or not isinstance(class_token, Integral) or not 1 <= int(class_token) <= dim:
+        raise InputError(f"class_token is how many of the {dim} numbers of a vector are of it, not {class_token!r}")
+    return int(class_token)
+
+
 def check_differ(features: Tensor) -> None:
     """Refuse features (N, V, D) that are the same for all images, up to their length: no class can be learned."""
     first = normalize(features[:, 0], dim=-1)

@@ -21,7 +21,15 @@ from happycat.images.collecting import listed_labels
 from happycat.images.sources import Accepted, Source, VectorRows, accepted, checked_labels, read, read_labelled
 from happycat.methods.calm.prediction import Decision, PredictionRule
 from happycat.model import file as model_file
-from happycat.model.checks import check_dim, check_enough, checked_number, checked_seed, numbered_classes, of_kind
+from happycat.model.checks import (
+    check_dim,
+    check_enough,
+    checked_class_token,
+    checked_number,
+    checked_seed,
+    numbered_classes,
+    of_kind,
+)
 from happycat.model.classes import assignments, count_again, label_array, rule_of
 from happycat.model.constraints import constrained, constrained_probabilities
 from happycat.model.embedding import Embedded, embed, embedded, extractor_of, view_names
@@ -62,6 +70,10 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         ones. A prediction takes the centre view.
     mirror : bool
         Whether a picture's mirror image is of the same class.
+    class_token : int, optional
+        Of vectors that were made of a ViT's tokens: how many numbers, the first ones, are its class token. What follows
+        is of its patch tokens, and is used only where held-out classes are found better with it. Without it, vectors
+        are used whole; of images it is known.
     random_state : int, optional
         Random seed. None is 0: the same input always gives the same model.
     progress : happycat.base.progress.Progress, optional
@@ -123,6 +135,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         workers: int | None = None,
         views: int = len(VIEWS),
         mirror: bool = True,
+        class_token: int | None = None,
         random_state: int | None = None,
         progress: Progress | None = None,
         cache_dir: str | Path | None = None,
@@ -135,6 +148,7 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         self.workers = workers
         self.views = views
         self.mirror = mirror
+        self.class_token = class_token
         self.random_state = random_state
         self.progress = progress
         self.cache_dir = cache_dir
@@ -148,9 +162,10 @@ class Happycat(CorrectionVerbs, ClassifierMixin, BaseEstimator):
         numbered_classes(listed_labels(source) if isinstance(source, Path) else labels or [])
         vectors = isinstance(source, VectorRows)
         extractor = None if vectors else self._built(self.backbone, None)
+        token = checked_class_token(self.class_token, source)
         with self._watched() as progress:
             gathered, named = read_labelled(source, labels, progress.step("reading"))
-            state, self.fitted_ = fit_classes(extractor, gathered, named, seed, progress, self.cache_dir, views)
+            state, self.fitted_ = fit_classes(extractor, gathered, named, seed, progress, self.cache_dir, views, token)
         self._take(state, VECTORS if vectors else self.backbone)
         self._extractor, self._base, self._tag = extractor, None, None
         return self

@@ -45,8 +45,11 @@ def fit_classes(
     progress: Progress,
     cache_dir: str | Path | None,
     views: tuple[str, ...],
+    class_token: int | None = None,
 ) -> tuple[State, FitReport]:
     """Learn the labelled classes from these views, and the accuracy on images that were held out at first.
+
+    Of vectors, the first `class_token` numbers are a class token, and what follows is of patch tokens.
 
     Several processes share the extraction and the calibration; the first one goes on alone.
     """
@@ -60,7 +63,7 @@ def fit_classes(
     check_differ(features)
     with threads_for(features_flops(features)):
         advance = progress.step("learning")
-        vectors = Vectors(features.shape[-1]) if extractor is None else vectors_of(extractor.tail)
+        vectors = Vectors(features.shape[-1], class_token) if extractor is None else vectors_of(extractor.tail)
         calm = Calm(vectors, CalmConfig())
         if state:
             calm.load_state_dict(state)

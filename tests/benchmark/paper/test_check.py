@@ -124,6 +124,7 @@ MISTAKES = {
     "objects": (lambda a: a.update(cls=a["cls"].astype(object)), "cannot be read"),
     "part": (lambda a: a.update(part=np.where(a["part"] == "test", "val", "train")), "part has 'val'"),
     "not finite": (with_nan, "1 of 152 vectors have numbers that are not finite (first: row 3)"),
+    "class token": (lambda a: a.update(class_token=np.array(13)), "class_token is 13; it is how many of the 12"),
     "few classes": (three_classes, "3 classes are too few"),
     "no test": (without_test_images, "1 classes have no test image (first: 'dog')"),
     "one image": (one_train_image, "class 'gnu' has 1 training images"),

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -17,6 +18,7 @@ from happycat.images.pictures import ArrayPictures, Images, Pictures
 from happycat.images.sources import VectorRows, accepted
 
 ARRAYS = ("X", "cls", "part")
+TOKEN = "class_token"
 PARTS = ("train", "test")
 FEWEST_CLASSES = 4
 UNREADABLE = (  # what NumPy and zipfile make of a file that is damaged, or no such file
@@ -39,8 +41,11 @@ class CheckConfig(Checked):
 
 
 def read_features(path: Path) -> Images:
-    """The data set in a NumPy file: `X` (N, D) numbers, `cls` (N,) class names, `part` (N,) "train" or "test"."""
-    features, names, parts = _arrays(path)
+    """The data set in a NumPy file: `X` (N, D) numbers, `cls` (N,) class names, `part` (N,) "train" or "test".
+
+    There may be a `class_token`: how many numbers, the first ones, are a ViT's class token, if patch tokens follow.
+    """
+    features, names, parts, token = _arrays(path)
     if features.ndim != 2 or features.dtype.kind not in "iuf":
         raise InputError(f"{path}: X is an array {features.shape} of {features.dtype}; give (N, D) numbers")
     for what, array in (("cls", names), ("part", parts)):
@@ -60,26 +65,39 @@ def read_features(path: Path) -> Images:
     classes, labels = np.unique(names, return_inverse=True)
     if len(classes) < FEWEST_CLASSES:
         raise InputError(f"{path}: {len(classes)} classes are too few to check on; give {FEWEST_CLASSES} or more")
-    train = parts == PARTS[0]
+    train, class_token = parts == PARTS[0], _class_token(path, token, features.shape[1])
     return Images(
         name=path.stem,
         classes=tuple(classes.tolist()),
-        train=VectorRows(vectors.vectors[train]),
+        train=VectorRows(vectors.vectors[train], class_token),
         train_labels=labels[train],
-        test=VectorRows(vectors.vectors[~train]),
+        test=VectorRows(vectors.vectors[~train], class_token),
         test_labels=labels[~train],
     )
 
 
-def _arrays(path: Path) -> list[np.ndarray]:
-    """The arrays of the file that are needed; nothing in it is ever executed."""
+def _class_token(path: Path, token: np.ndarray | None, dim: int) -> int | None:
+    if token is None:
+        return None
+    if token.shape != () or token.dtype.kind not in "iu" or not 1 <= token <= dim:
+        raise InputError(f"{path}: {TOKEN} is {token}; it is how many of the {dim} numbers in a row of X are of it")
+    return int(token)
+
+
+def class_token_of(images: Images) -> int | None:
+    """How many numbers of the data set's vectors are a class token; None where that is not known."""
+    return images.train.class_token if isinstance(images.train, VectorRows) else None
+
+
+def _arrays(path: Path) -> list[Any]:
+    """The arrays of the file that are needed, and the class token's size or None; nothing in it is ever executed."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
         with np.load(path, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise InputError(f"{path} has no array {missing[0]!r}; it needs {', '.join(ARRAYS)}")
-            return [file[name] for name in ARRAYS]
+            return [*(file[name] for name in ARRAYS), file.get(TOKEN)]
     except UNREADABLE as error:
         raise InputError(f"{path} cannot be read as a NumPy file of several arrays (.npz): {error}") from error
 
