@@ -30,7 +30,11 @@ from happycat.methods.parametric import Parametric, ParametricConfig
 
 @dataclass(frozen=True, kw_only=True)
 class GMConfig(ParametricConfig):
-    """Hyperparameters of Grow and Merge's stages."""
+    """Hyperparameters of Grow and Merge's stages.
+
+    The paper gives no weights; that of the distillation while merging was chosen on held-out classes (`happycat paper
+    tuning`).
+    """
 
     grow_share: float = setting(2 / 3, "share of a stage's epochs that grow; the others merge", 0.01, 0.99)
     top_dimensions: int = setting(5, "largest feature dimensions that two images of a class share", 1)
@@ -49,7 +53,7 @@ class GMConfig(ParametricConfig):
     lwf_weight: float = setting(1.0, "weight of distilling the outputs for the old classes while merging", 0)
     lwf_temperature: float = setting(2.0, "temperature of the softmax that is distilled", 1e-6)
     distillation_weight: float = setting(
-        10.0, "weight of the distillation, 1 − cos to the merged branch, while merging", 0
+        30.0, "weight of the distillation, 1 − cos to the merged branch, while merging", 0
     )
 
     def phases(self) -> tuple[int, int]:

@@ -21,10 +21,10 @@ from happycat.methods.simgcd import SimGCD, SimGCDConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SimGCDLwFConfig(SimGCDConfig):
-    """Hyperparameters of SimGCD and of the distillation."""
+    """Hyperparameters of SimGCD and of the distillation, chosen on held-out classes (`happycat paper tuning`)."""
 
-    lwf_weight: float = setting(1.0, "weight of distilling the previous model's outputs for the old classes", 0)
-    lwf_temperature: float = setting(2.0, "temperature of the softmax that is distilled", 1e-6)
+    lwf_weight: float = setting(10.0, "weight of distilling the previous model's outputs for the old classes", 0)
+    lwf_temperature: float = setting(1.0, "temperature of the softmax that is distilled", 1e-6)
 
 
 class SimGCDLwF(SimGCD):

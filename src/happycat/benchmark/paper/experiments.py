@@ -212,12 +212,12 @@ def calm_ablation(split: Split, config: HappyConfig) -> tuple[Variant, ...]:
 
 TRIED: dict[str, dict[str, tuple[float, ...]]] = {
     # values that the paper does not give; each of them is tried alone, and all together in SimGCD+LwF
-    "simgcd": {"entropy_weight": (2.0, 4.0)},
-    "simgcd_lwf": {"entropy_weight": (1.0, 4.0), "lwf_weight": (0.3, 1.0, 3.0), "lwf_temperature": (1.0, 2.0)},
+    "simgcd": {"entropy_weight": (1.0, 2.0)},
+    "simgcd_lwf": {"entropy_weight": (1.0, 4.0), "lwf_weight": (1.0, 3.0, 10.0), "lwf_temperature": (1.0, 2.0)},
     "frost": {"distillation_weight": (1.0, 30.0), "prototype_weight": (3.0,), "pseudo_label_weight": (0.3,)},
     "gm": {
         "grow_distillation_weight": (1.0, 30.0),
-        "distillation_weight": (1.0, 30.0),
+        "distillation_weight": (1.0, 10.0, 100.0),
         "static_share": (0.25, 0.75),
         "prototype_weight": (3.0,),
         "lwf_weight": (3.0,),
