@@ -14,11 +14,11 @@ from happycat.model.results import Assignment, Discovery
 ROWS = [Assignment("a.png", 0, "ant", 0.9, False), Assignment("b.png", None, "unknown", 0.4, True)]
 
 
-def discovery(number: int, low: int, high: int, doubt: str = "") -> Discovery:
+def discovery(number: int, low: int, high: int, doubt: str = "", smallest: int | None = None) -> Discovery:
     return Discovery(
         assigned=ROWS,
         new=list(range(7, 7 + number)),
-        count=Count(number, low, high, [number], [1.0]),
+        count=Count(number, low, high, [number], [1.0], smallest=smallest),
         doubt=doubt,
         points=torch.zeros(2, 3),
         learned=torch.zeros(2, 3),
@@ -49,6 +49,12 @@ def test_the_number_and_what_else_is_plausible(numbers, said):
 def test_a_rough_number_is_said_with_the_flag_that_helps():
     said = found_sentence(discovery(2, 1, 4, "Little is known: the number is rough."))
     assert said.splitlines()[1] == "Little is known: the number is rough. If you know it, give --new K."
+
+
+def test_which_classes_are_too_small_to_be_noticed_is_said():
+    said = found_sentence(discovery(2, 1, 4, smallest=8)).splitlines()
+    assert said[1:] == ["A new class of fewer than about 8 images would hardly be noticed, and is not counted."]
+    assert len(found_sentence(discovery(2, 1, 4, smallest=1)).splitlines()) == 1
 
 
 def test_a_spreadsheet_runs_nothing_that_is_predicted(capsys):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from happycat.app.summaries import Summaries
 from happycat.model.summary import sentence
+from happycat.report.charts import detection_limit
 from happycat.report.classes import CONFIDENCE, SEPARATION, ClassSummary
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _review(review: Review | None) -> dict[str, Any] | None:
         "found": review.found,
         "estimated": review.count is not None,
         "estimate": None if review.count is None else review.count["number"],
+        "limit": "" if review.count is None else detection_limit(review.count.get("smallest")),
         "skipped": [list(one) for one in review.skipped],
         "duplicates": review.duplicates,
     }

@@ -16,7 +16,7 @@ from happycat.base.text import defused, shown
 from happycat.model.estimator import Happycat
 from happycat.model.results import Assignment, Discovery, FitReport
 from happycat.model.summary import class_summaries
-from happycat.report.charts import plausible
+from happycat.report.charts import detection_limit, plausible
 from happycat.report.classes import CONFIDENCE, SEPARATION
 
 # Characters that JSON allows in a text as they are, but a terminal may obey or UTF-8 cannot hold
@@ -48,12 +48,14 @@ def found_table(cat: Happycat, found: Discovery) -> Table:
 
 
 def found_sentence(found: Discovery) -> str:
-    """How many new classes, and how many doubtful images; then why the number is rough, if it is."""
+    """How many new classes, and how many doubtful images; then which are not counted, and why the number is rough."""
     others = plausible(found.count.low, found.count.high) if found.count else ""
     number, others = len(found.new), f" ({others})" if others else ""
     news = "no new class" if number == 0 else "1 new class" if number == 1 else f"{number} new classes"
     doubt = f"\n{found.doubt} If you know it, give --new K." if found.doubt else ""
-    return f"{len(found.assigned)} images: {news}{others}; {found.unsure} images it is unsure about{doubt}"
+    limit = detection_limit(found.count.smallest) if found.count else ""
+    limit = f"\n{limit}" if limit else ""
+    return f"{len(found.assigned)} images: {news}{others}; {found.unsure} images it is unsure about{limit}{doubt}"
 
 
 def print_rows(rows: Sequence[Assignment], as_json: bool, as_csv: bool) -> None:

@@ -88,7 +88,7 @@ COUNT = {  # an estimate of the number of classes
     "numbers": several(whole()),
     "curve": several(real(-1e300, 1e300)),
 }
-MORE_OF_COUNT = {"measure": text}
+MORE_OF_COUNT = {"measure": text, "smallest": maybe(whole(1))}
 FOUND = {"images": whole(), "new": several(whole(high=MOST_IDS))}
 MORE_OF_FOUND = {
     **dict.fromkeys(("unsure", "skipped", "duplicates"), whole()),

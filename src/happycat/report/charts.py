@@ -41,6 +41,7 @@ class Panel(NamedTuple):
 class Number:
     """The number of new classes: an estimate, or `given` by a person.
 
+    An estimate does not count classes of fewer than `smallest` images.
     `curve` is the `measure` of each of the `numbers`: "probability", "silhouette", or "score" in an earlier record.
     """
 
@@ -51,6 +52,12 @@ class Number:
     curve: tuple[float, ...] = ()
     measure: str = "score"
     given: bool = False
+    smallest: int | None = None
+
+    @property
+    def limit(self) -> str:
+        """From which size on classes are counted, in a sentence; empty if that is not known."""
+        return "" if self.given else detection_limit(self.smallest)
 
     @property
     def others(self) -> str:
@@ -69,6 +76,7 @@ class Number:
             numbers=tuple(count["numbers"]),
             curve=tuple(count["curve"]),
             measure=count.get("measure", "score"),
+            smallest=count.get("smallest"),
         )
 
 
@@ -95,6 +103,17 @@ def plausible(low: int, high: int) -> str:
         return ""
     words = f"{low} or {high}" if high == low + 1 else f"between {low} and {high}"
     return f"{words}: perhaps nothing is new" if low == 0 else words
+
+
+def detection_limit(smallest: int | None) -> str:
+    """From which size on new classes are counted, in a sentence; empty if that is not known.
+
+    >>> detection_limit(8)
+    'A new class of fewer than about 8 images would hardly be noticed, and is not counted.'
+    """
+    if smallest is None or smallest < 2:
+        return ""
+    return f"A new class of fewer than about {smallest} images would hardly be noticed, and is not counted."
 
 
 def number_panel(number: Number, title: str | None = None) -> Panel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -223,6 +224,25 @@ def test_the_images_of_a_split(features):
             assert not set(keys) & set(split.labelled.get(name, []))
 
 
+def test_new_classes_can_be_of_very_different_sizes(features):
+    config = CheckConfig(orders=2, stages=2, new_images=10, old_images=3, size_ratio=5)
+    for split, even in zip(
+        splits(read_features(features), config),
+        splits(read_features(features), replace(config, size_ratio=1)),
+        strict=True,
+    ):
+        assert split.labelled == even.labelled
+        sizes = []
+        for stage, whole in zip(split.stages, even.stages, strict=True):
+            for name, keys in stage["images"].items():
+                assert keys == whole["images"][name][: len(keys)]
+                if name in stage["new"]:
+                    sizes.append(len(keys))
+                else:
+                    assert len(keys) == 3
+        assert 2 <= min(sizes) < max(sizes) <= 10
+
+
 # The run
 
 
@@ -314,6 +334,7 @@ def made_stage(number: int, count: Count, quiet: Count, known: float, bound: flo
     return StageCheck(
         stage=number,
         new_classes=10,
+        large_enough=9,
         images=100,
         test_images=50,
         known=scores(known, known + 5, known - 5),
@@ -330,7 +351,7 @@ def made_stage(number: int, count: Count, quiet: Count, known: float, bound: flo
 def made_order(order: int = 0) -> OrderCheck:
     stages = [
         made_stage(1, Count(8, 6, 9, [8], [1.0]), Count(0, 0, 1, [0], [1.0]), 80, 90),
-        made_stage(2, Count(11, 9, 14, [11], [1.0]), Count(1, 0, 2, [1], [1.0]), 70, 80),
+        made_stage(2, Count(11, 10, 14, [11], [1.0], smallest=7), Count(1, 0, 2, [1], [1.0]), 70, 80),
     ]
     base = Scores(all=90, old=90, new=None, ece=1.0, discover_seconds=0.0, predict_seconds=0.1)
     return OrderCheck(order=order, classes=CLASSES, fit_images=100, fit_seconds=3.0, base=base, stages=stages)
@@ -343,7 +364,7 @@ def test_the_summary_by_hand():
         **{"estimated_all": 65, "estimated_old": 75, "estimated_new": 55, "estimated_last": 60},
         **{"mean_bound_all": 85, "lda_bound_all": 75, "known_share_of_mean_bound": 100 * 75 / 85},
         **{"known_share_of_lda_bound": 100, "known_share_of_bound": 100 * 75 / 85},
-        **{"estimated_share_of_bound": 100 * 65 / 85, "relative_error": (20 + 10) / 2, "coverage": 50},
+        **{"estimated_share_of_bound": 100 * 65 / 85, "relative_error": (20 + 10) / 2, "coverage": 50, "noticed_coverage": 50},
         **{"nothing_new_right": 50, "roc_cosine": 80, "roc_probability": 70, "fit_seconds": 3},
     }
     assert {key: made[key] for key in expected} == pytest.approx(expected)
@@ -359,7 +380,7 @@ def test_the_tables_have_each_order_and_their_mean():
         *(("made", "0"), ("made", "1"), ("made", "mean"), ("other", "0")),
     ]
     assert "in 3 of 6 stages" in tables["check-number"].notes[0]
-    assert [cell.mean for cell in tables["check-stages"].rows[1][1]] == [10, 11, 9, 14, 1, 2]
+    assert [cell.mean for cell in tables["check-stages"].rows[1][1]] == [10, 7, 9, 11, 10, 14, 1, 2]
 
 
 # The command

@@ -137,6 +137,15 @@ def test_a_component_without_an_image_is_no_class():
     assert np.isfinite(model().probabilities(growing(0, 0, 0, 0, images=[0] * 4))).all()
 
 
+def test_a_class_needs_so_many_images_to_be_noticed():
+    # lost an image: 0.45, 0.4, 0.35 and 0.55 and less; only the first three are worth 2 + 0.02 n
+    assert model().smallest(CLASSES) == math.ceil(1.5 * 2 / (0.4 - 0.02))
+    assert model(component=1.0).smallest(CLASSES) < model(component=2.0).smallest(CLASSES)
+    assert model(component=50.0).smallest(CLASSES) is None
+    assert model().smallest([]) is None
+    assert count(model().probabilities(CLASSES), 99, 8).smallest == 8
+
+
 def test_the_most_useful_components_that_there_ever_are_together_count():
     """Three classes; the fourth component divides the first, and both of its parts are of no use then."""
     three = [Component(20, 9), Component(20, 8), Component(20, 7)]

@@ -32,10 +32,10 @@ export function makeNumbers(app) {
     find("#chart").replaceChildren(...content.body.children);
   }
 
-  function words({ estimated, found, estimate }) {
+  function words({ estimated, found, estimate, limit }) {
     if (!estimated) return "The number was given, not estimated.";
     if (estimate !== found) return `The number that was chosen; the estimate was ${estimate}.`;
-    return "The estimate, and how probable other numbers are.";
+    return `The estimate, and how probable other numbers are. ${limit}`;
   }
 
   find("#slider").oninput = () => {

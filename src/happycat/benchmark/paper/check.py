@@ -67,6 +67,7 @@ class StageCheck:
 
     stage: int
     new_classes: int
+    large_enough: int  # new classes of at least as many images as are noticed (`Count.smallest`)
     images: int
     test_images: int
     known: Scores  # with the number of new classes given
@@ -168,6 +169,7 @@ def check_stage(known: Estimator, estimated: Estimator, data: StagedVectors, bou
     return StageCheck(
         stage=stage,
         new_classes=num_new,
+        large_enough=int((np.bincount(data.train_ids[rows])[num_old:] >= (count.smallest or 1)).sum()),
         images=len(rows),
         test_images=len(tested),
         known=score(known, test, ids, num_old, discovered - started),

@@ -36,6 +36,9 @@ class CheckConfig(Checked):
     stages: int = setting(5, "how many stages follow Stage-0", 1)
     labelled_share: float = setting(0.8, "share of a base class's training images that are labelled", 0.01, 0.99)
     new_images: int = setting(25, "images of each new class at its stage, at most", 1)
+    size_ratio: float = setting(
+        1.0, "how many times as large as the smallest new class the largest may be (sizes even by their logarithm)", 1
+    )
     old_images: int = setting(5, "images of each earlier class at every stage, at most", 1)
     seed: int = setting(0, "random seed of the class orders, of the images drawn, and of the estimator", 0)
 
@@ -140,4 +143,20 @@ def splits(images: Images, config: CheckConfig) -> Iterator[Split]:
             order = [order[i] for i in np.random.default_rng([config.seed, number]).permutation(len(order))]
         split = make_split(images, protocol, tuple(order))
         check_split(split, batch_size=1)
-        yield split
+        yield uneven(split, config.size_ratio, np.random.default_rng([config.seed, number, 1]))
+
+
+def uneven(split: Split, ratio: float, random: np.random.Generator) -> Split:
+    """The split with fewer images of most new classes: 1 to 1/ratio of them, drawn evenly by the logarithm.
+
+    Two images at least are left of each. What earlier classes are served with stays as it is.
+    """
+    if ratio == 1:
+        return split
+    stages = []
+    for stage in split.stages:
+        images = dict(stage["images"])
+        for name in stage["new"]:
+            images[name] = images[name][: max(2, round(len(images[name]) * ratio ** -random.random()))]
+        stages.append({**stage, "images": images})
+    return replace(split, stages=tuple(stages))

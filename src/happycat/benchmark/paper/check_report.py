@@ -72,6 +72,7 @@ class CheckResults:
         keys = {
             "K error": "relative_error",
             "K inside": "coverage",
+            "noticed inside": "noticed_coverage",
             "nothing new": "nothing_new_right",
             "ROC": "roc_cosine",
             "ECE": "known_ece",
@@ -85,14 +86,15 @@ class CheckResults:
             for name, label, orders in self._groups()
         ]
         stages = [stage for orders in self.sets.values() for one in orders for stage in one.stages]
-        inside, quiet = sum(map(_inside, stages)), sum(_nothing_found(stage) for stage in stages)
+        inside, noticed, quiet = (sum(map(what, stages)) for what in (_inside, _noticed_inside, _nothing_found))
         return ResultTable(
             title="The estimated number of new classes K, new images told from known ones, calibration (%); seconds",
             labels=("features", "order"),
             columns=tuple(keys),
             rows=tuple(rows),
             notes=(
-                f"The interval holds the true number in {inside} of {len(stages)} stages; with nothing new, the "
+                f"The interval holds the true number in {inside} of {len(stages)} stages, that of the classes large "
+                f"enough to be noticed in {noticed} of {len(stages)}; with nothing new, the "
                 f"estimate is 0 in {quiet} of {len(stages)}.",
                 "ROC area of the cosine with the nearest class, less its threshold, before the stage. Seconds: fit; "
                 "discover a stage with K given, and with K estimated; predict the test images of all classes.",
@@ -105,14 +107,16 @@ class CheckResults:
             for one in orders:
                 for stage in one.stages:
                     count, quiet = stage.count, stage.nothing_new
-                    numbers = (stage.new_classes, count.number, count.low, count.high, quiet.number, quiet.high)
+                    true = (stage.new_classes, count.smallest, stage.large_enough)
+                    numbers = (*true, count.number, count.low, count.high, quiet.number, quiet.high)
                     rows.append(((name, str(one.order), str(stage.stage)), tuple(Cell(n) for n in numbers)))
         return ResultTable(
             title="The number of new classes, stage by stage: estimate and interval; the same with nothing new",
             labels=("features", "order", "stage"),
-            columns=("true", "estimate", "low", "high", "nothing new", "at most"),
+            columns=("true", "noticed from", "so large", "estimate", "low", "high", "nothing new", "at most"),
             rows=tuple(rows),
             digits=0,
+            notes=("A class of fewer images than `noticed from` is hardly ever found; `so large` are the others.",),
         )
 
     def _groups(self) -> Iterator[tuple[str, str, list[OrderCheck]]]:
@@ -144,6 +148,7 @@ def summary(one: OrderCheck) -> dict[str, float | None]:
         **made,
         "relative_error": _mean([100 * abs(s.count.number - s.new_classes) / s.new_classes for s in stages]),
         "coverage": _mean([100.0 * _inside(stage) for stage in stages]),
+        "noticed_coverage": _mean([100.0 * _noticed_inside(stage) for stage in stages]),
         "nothing_new_right": _mean([100.0 * _nothing_found(stage) for stage in stages]),
         "roc_cosine": _mean([stage.roc_cosine for stage in stages]),
         "roc_probability": _mean([stage.roc_probability for stage in stages]),
@@ -155,6 +160,11 @@ def summary(one: OrderCheck) -> dict[str, float | None]:
 def _inside(stage: StageCheck) -> bool:
     """Whether the interval holds the true number."""
     return stage.count.low <= stage.new_classes <= stage.count.high
+
+
+def _noticed_inside(stage: StageCheck) -> bool:
+    """Whether the interval holds the number of new classes that are large enough to be noticed."""
+    return stage.count.low <= stage.large_enough <= stage.count.high
 
 
 def _nothing_found(stage: StageCheck) -> bool:

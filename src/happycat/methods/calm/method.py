@@ -145,7 +145,7 @@ class Calm(Method):
         advance(0, total=most)
         steps = follow(search.growing(), most, model.least, advance)
         advance(most - len(steps))
-        return count(model.probabilities(steps), most)
+        return count(model.probabilities(steps), most, model.smallest(steps))
 
     def search(self, points: Tensor, barred: Tensor | None = None, ranks: Ranks = ALONE) -> Search:
         """The search among the images at these points; of copies of an image, one counts.

@@ -20,6 +20,10 @@ is seen on held-out classes. With the penalty uncertain by a factor exp(s z), z 
 
 Held-out classes do not say exactly which a, b, s and e are right, and new classes may differ from them. So none is
 chosen: each counts by how likely it makes the numbers of held-out classes (and 0 where none was), to a small power.
+
+A class of few images is not worth its penalty, however clear it is: with a loss of r an image it needs n (r − b) ≥ a.
+So the number is that of the classes that have about 1.5 a / (r − b) images or more, the detection limit, which is said
+beside it.
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ MORE = 1.3  # times as many components as are useful, when sizes are looked at
 ONE_SIZE, MANY_SIZES = 0.2, 0.5  # standard deviations of the logarithms of sizes
 LEAST_LOSS = 1 / 3  # of that of the least useful component, of a part of a class
 FEWEST = 3  # useful components, of which sizes say anything
+SMALLEST = 1.5  # times the images for which a class of the usual loss is just worth its penalty
 NUM_VALUES = len(COMPONENTS) * len(IMAGES) * len(SPREADS) * len(ERRORS)
 
 Step = Sequence[Component]  # the components when there are so many of them
@@ -77,7 +82,8 @@ class Penalty(NamedTuple):
 class Count(NamedTuple):
     """An estimate, its interval, and the curve behind it: `curve[i]` for `numbers[i]` classes.
 
-    The curve is a `measure` of each number: its probability, or its silhouette.
+    The curve is a `measure` of each number: its probability, or its silhouette. Classes of fewer than `smallest` images
+    are hardly ever noticed, so the number does not count them; None if that is not known.
     """
 
     number: int
@@ -86,6 +92,7 @@ class Count(NamedTuple):
     numbers: list[int]
     curve: list[float]
     measure: str = "probability"
+    smallest: int | None = None
 
 
 NOTHING_NEW = Count(0, 0, 0, [0], [1.0])
@@ -120,6 +127,19 @@ class NumberModel:
         """A penalty so small that hardly anything that may be a class is not worth it."""
         component, image = self.penalty
         return Penalty(component / 3, image / 3)
+
+    def smallest(self, steps: Sequence[Step]) -> int | None:
+        """How many images a class must have to be counted, at the loss an image that the useful components have.
+
+        None if no component is useful.
+        """
+        penalty = self.penalty
+        useful = max(steps, key=penalty.useful, default=())
+        losses = [one.loss / one.images for one in useful if one.images and one.loss >= penalty.of(one.images)]
+        if not losses:
+            return None
+        gain = float(np.median(losses)) - penalty.image  # of an image; positive, since half of them are worth more
+        return math.ceil(SMALLEST * penalty.component / gain)
 
     def probabilities(self, steps: Sequence[Step]) -> np.ndarray:
         """The probability of 0, 1, 2, … new classes, given the steps."""
@@ -159,13 +179,13 @@ def follow(growing: Iterable[Step], most: int, least: Penalty | None = None, adv
     return steps
 
 
-def count(probabilities: np.ndarray, most: int) -> Count:
+def count(probabilities: np.ndarray, most: int, smallest: int | None = None) -> Count:
     """The median of a distribution of 0, 1, 2, … cut off behind `most`, and the interval from its 5% to its 95%."""
     kept = probabilities[: most + 1] / probabilities[: most + 1].sum()
     below = kept.cumsum().clip(max=1)
     low, number, high = (int(np.searchsorted(below, q)) for q in ((1 - COVERED) / 2, 0.5, (1 + COVERED) / 2))
     shown = range(max(0, low - 1), min(high + 2, len(kept)))
-    return Count(number, low, high, list(shown), kept[list(shown)].tolist())
+    return Count(number, low, high, list(shown), kept[list(shown)].tolist(), smallest=smallest)
 
 
 def _by_size(steps: Sequence[Step]) -> np.ndarray:
