@@ -85,6 +85,26 @@ def test_the_focus_follows_the_review(person):
     assert person.run(FOCUSED) == "N Next class"
 
 
+def test_review_takes_the_focus_and_a_screen_reader_leaves_the_keys_to_it(person):
+    from selenium.webdriver.common.keys import Keys
+
+    person.run("document.querySelector('nav a[href$=review]').focus()")
+    person.press(Keys.ENTER)
+    person.until(lambda: person.run("document.activeElement.matches('.review-grid .present')"))
+    assert person.run("document.activeElement.closest('[role=application]').id") == "review"
+    assert person.run("document.activeElement.querySelector('.caption').ariaHidden") == "true"  # its label says it
+    person.press("x")
+    person.until(lambda: person.all(".review-grid [aria-selected=false]"))
+
+
+def test_what_is_gone_leaves_the_focus_to_something_else(person, thumb):
+    for gone in (6, 7):
+        person.app.editor.drop(gone)  # elsewhere
+    person.look_again()
+    person.until(lambda: not person.all(person.card(6)))
+    assert person.run("document.activeElement !== document.body")
+
+
 def test_a_problem_is_shown_until_it_is_dismissed(person):
     person.go("#discover")
     person.one("#inbox").send_keys("/nowhere/at/all")

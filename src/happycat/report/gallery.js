@@ -15,7 +15,7 @@ export function makeGalleries(album) {
   function thumb(i, captions) {
     const face = album.thumbnail[i] ? picture(i) : make("span", { class: "file" }, fileName(album.path[i]));
     const button = make("button", { type: "button", class: "thumb", tabindex: -1, "data-dot": i }, face);
-    if (captions) button.append(make("span", { class: "caption" }, captions(i)));
+    if (captions) button.append(make("span", { class: "caption", "aria-hidden": true }, captions(i)));
     const show = () => tip.show(i, face.getBoundingClientRect(), face.clientWidth < 60);
     button.onpointerenter = (event) => event.pointerType === "mouse" && show();
     button.onfocus = () => button.matches(":focus-visible") && show();

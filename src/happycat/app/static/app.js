@@ -188,6 +188,7 @@ function show() {
 
 function refresh() {
   const { state } = store;
+  const held = document.activeElement;
   const right = state.cls.length;
   selection.set(selection.list.filter((i) => i < right));
   document.title = `${state.model} · happycat`;
@@ -198,6 +199,7 @@ function refresh() {
   const { section } = shownView();
   if (section !== "images") views[section].refresh();
   else show();
+  if (held !== document.body && document.activeElement === document.body) find("#content").focus();
 }
 
 // Undo, redo, keys
@@ -208,7 +210,7 @@ find("#undo").onclick = undo;
 find("#redo").onclick = redo;
 find("#keys").onclick = showKeys;
 
-const FIELDS = "input:not([type=range], [type=checkbox]), textarea, select, [role=application]";
+const FIELDS = "input:not([type=range], [type=checkbox]), textarea, select, canvas[role=application]";
 const typing = (target) => target.closest?.(FIELDS);
 
 addEventListener("keydown", (event) => {

@@ -112,12 +112,14 @@ export function makeReview(app) {
     return gallery;
   }
 
+  const focus = () => (find(".present", box) ?? find("h1", box))?.focus();
+
   function render() {
     const nothing = make("p", { class: "note block" }, "There is nothing to review.");
     if (!step || !store.state?.review) return box.replaceChildren(nothing);
     const free = document.activeElement === document.body || document.activeElement.closest(".review-grid");
     keepFocus(box, () => box.replaceChildren(...step.render()));
-    if (free) (find(".present", box) ?? find("h1", box))?.focus();
+    if (free) focus();
     app.tip.hide();
     return null;
   }
@@ -150,6 +152,10 @@ export function makeReview(app) {
     begin,
     key,
     refresh: () => (step?.back?.(), render()),
-    shown: () => (step ? render() : store.state.review && next()),
+    shown() {
+      if (step) render();
+      else if (store.state.review) next();
+      focus(); // also if a link to here had it: a screen reader leaves keys to what has the focus
+    },
   };
 }
