@@ -95,6 +95,10 @@ def test_review_takes_the_focus_and_a_screen_reader_leaves_the_keys_to_it(person
     assert person.run("document.activeElement.querySelector('.caption').ariaHidden") == "true"  # its label says it
     person.press("x")
     person.until(lambda: person.all(".review-grid [aria-selected=false]"))
+    person.press("e")
+    person.press("fox", Keys.ENTER)
+    person.until(lambda: "fox" in person.text("#review h1"))
+    person.until(lambda: person.run("document.activeElement.matches('.review-grid .present')"))
 
 
 def test_what_is_gone_leaves_the_focus_to_something_else(person, thumb):

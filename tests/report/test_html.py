@@ -183,6 +183,13 @@ def test_that_perhaps_nothing_is_new_is_said():
     assert "perhaps nothing" not in told
 
 
+def test_which_classes_are_too_small_to_be_counted_is_said():
+    record = {"number": 1, "low": 0, "high": 1, "numbers": [0, 1], "curve": [0.4, 0.6], "smallest": 9}
+    assert "of fewer than about 9 images" in Elements(render(full_page(number=Number.of(record), runs=()))).text
+    for silent in (Number.of({**record, "smallest": None}), Number(number=1, low=1, high=1, given=True, smallest=9)):
+        assert "of fewer than" not in Elements(render(full_page(number=silent, runs=()))).text
+
+
 def test_why_the_number_is_rough_is_said():
     assert "Little is known <here>." in Elements(render(full_page(doubt="Little is known <here>."))).text
     assert "Little is known" not in Elements(render(full_page())).text

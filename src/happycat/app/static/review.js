@@ -13,7 +13,7 @@ export function makeReview(app) {
   let busy = false;
 
   const review = {
-    ...{ app, store, begin, act, next, previous, head, buttons, grid, go, finish },
+    ...{ app, store, begin, act, next, previous, head, buttons, grid, go, finish, focus },
     growing: (id) => go(grow(review, id)),
     showing: (one) => step === one, // what has been waited for may come when something else is shown
   };
@@ -112,7 +112,10 @@ export function makeReview(app) {
     return gallery;
   }
 
-  const focus = () => (find(".present", box) ?? find("h1", box))?.focus();
+  /** Give the focus to the present picture, or to what is asked. */
+  function focus() {
+    (find(".present", box) ?? find("h1", box))?.focus();
+  }
 
   function render() {
     const nothing = make("p", { class: "note block" }, "There is nothing to review.");

@@ -61,7 +61,7 @@ export function approve(review, id) {
     followDraft(input, store.state.model, one);
     input.setAttribute("aria-label", "Name of the class");
     input.onkeydown = async (event) => {
-      if (event.key === "Escape") input.blur();
+      if (event.key === "Escape") review.focus();
       if (event.key !== "Enter") return;
       event.preventDefault();
       event.stopPropagation();
@@ -70,7 +70,7 @@ export function approve(review, id) {
       const stored = !name || name === one.name || (await give());
       if (stored) keepDraft(store.state.model, id, null);
       if (stored && find("#review-name")) find("#review-name").value = store.find(id)?.name ?? "";
-      find("#review-name")?.blur();
+      review.focus();
     };
     return input;
   }
