@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from happycat.benchmark.paper.check_data import CheckConfig, class_token_of, read_sets, splits
-from happycat.cli.display import Display, print_line
-from happycat.cli.display import results as out
+from happycat.base.progress import Advance
+from happycat.benchmark.paper.check_data import CheckConfig, class_token_of
+from happycat.benchmark.protocol import Split
+from happycat.cli.feature_sets import FeaturesArgument, planned, study
 from happycat.cli.flags import PROTOCOL, given, values_of
-from happycat.cli.interruption import interruptible
+from happycat.images.pictures import Images
+
+if TYPE_CHECKING:
+    from happycat.benchmark.paper.questions import AnsweredRun
 
 
 @values_of({PROTOCOL: CheckConfig})
 def questions(
-    features: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help='NumPy files (.npz) with X (N, D), cls (N,) class names, part (N,) "train" or "test" '
-            "[scikit-learn's digits]"
-        ),
-    ] = None,
+    features: FeaturesArgument = None,
     folder: Annotated[Path, typer.Option("--out", "-o", help="where tables and figure go")] = Path("questions"),
     **values: Any,
 ) -> None:
@@ -33,29 +31,14 @@ def questions(
     of `paper calm-check`, the number of new classes is estimated. What is finished is written after each class order.
     """
     config = CheckConfig(**given(values, CheckConfig))
-    sets = read_sets(features or [])
-    planned = [(images, list(splits(images, config))) for images in sets]  # all mistakes before any work
+    orders = planned(features, config)
     from happycat.benchmark.paper.questions import Study, answered_runs, plan
     from happycat.benchmark.paper.questions_report import QuestionResults
     from happycat.model.estimator import Happycat
     from happycat.model.simulation import AskingModel
 
-    results = QuestionResults(config, {})
-    written: list[Path] = []
+    def run(images: Images, split: Split, order: int, advance: Advance) -> list[AnsweredRun]:
+        make = partial(Happycat, random_state=config.seed, class_token=class_token_of(images))
+        return answered_runs(Study(make, AskingModel), images, split, order, advance=advance)
 
-    def kept() -> str:
-        return f"the class orders that were finished are in {folder}" if written else "no class order was finished"
-
-    with interruptible(kept):
-        with Display() as display:
-            for images, orders in planned:
-                make = partial(Happycat, random_state=config.seed, class_token=class_token_of(images))
-                study = Study(make, AskingModel)
-                for order, split in enumerate(orders):
-                    advance = display.step(f"{images.name}, order {order}", len(plan()))
-                    runs = answered_runs(study, images, split, order, advance=advance)
-                    results.sets.setdefault(images.name, []).extend(runs)
-                    written = results.write(folder)
-        for table in results.tables().values():
-            out.print(table)
-    print_line(f"written: {', '.join(str(path) for path in written)}")
+    study(orders, folder, QuestionResults(config, {}), lambda split: len(plan()), run)
