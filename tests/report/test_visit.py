@@ -141,6 +141,16 @@ def test_nothing_is_cut_off_or_wider_than_the_window(visitor, width):
     assert found == [True] * 6
 
 
+def test_no_label_of_a_chart_is_cut(visitor):
+    """With a pixel to spare for other fonts on both sides; every chart clips at its edges."""
+    boxes = visitor.run(
+        "[...document.querySelectorAll('.chart text')].map((one) => "
+        "[one.textContent, one.getBBox().x, one.getBBox().width, one.ownerSVGElement.viewBox.baseVal.width])"
+    )
+    assert "100%" in [text for text, *_ in boxes]
+    assert [text for text, left, width, whole in boxes if left < 1 or left + width > whole - 1] == []
+
+
 def test_a_screen_reader_says_what_is_seen(visitor):
     assert visitor.mislabelled() == []
 
