@@ -49,6 +49,21 @@ def finished(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture
+def fewer_digits(monkeypatch):
+    """Half of the data set of digits, and of what a stage has of it: for tests whether things run."""
+    from sklearn.datasets import load_digits
+    from sklearn.utils import Bunch
+
+    from happycat.images.datasets import digits
+
+    whole = load_digits()
+    half = Bunch(images=whole.images[::2], target=whole.target[::2])
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: half)
+    for images in ("new_per_class", "old_per_class"):
+        monkeypatch.setitem(digits.PUBLISHED.protocol, images, digits.PUBLISHED.protocol[images] // 2)
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One browser for all tests that look at pages."""

@@ -75,7 +75,7 @@ def test_a_run_becomes_a_model(say, tmp_path):  # noqa: F811
     assert len(out.splitlines()) == 13
 
 
-def test_a_finished_run_becomes_a_model_and_views_are_cut_as_in_the_run(say):  # noqa: F811
+def test_a_finished_run_becomes_a_model_and_views_are_cut_as_in_the_run(say, fewer_digits):  # noqa: F811
     code, _, err = say("bench", "calm", *DIGITS, "-o", "run", "--until", 1)
     assert code == 0, err
     code, _, err = say("bench", "calm", *DIGITS, "-o", "run", "--until", 1, "--resume", "--save", "digits.cat")
