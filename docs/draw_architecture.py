@@ -67,7 +67,7 @@ WAYS = (
             Step(5, "methods/counting.py", "how many new"),
             Step(6, "learning/batches.py", "batches"),
             Step(6, "methods/happy.py", "tail and head"),
-            Step(7, "base/metrics.py", "scores"),
+            Step(7, "base/scores.py", "scores"),
             Step(8, "benchmark/record.py", "run record"),
             Step(8, "report/figures.py", "figures"),
         ),

@@ -49,6 +49,21 @@ def finished(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture
+def fewer_digits(monkeypatch):
+    """A third of the data set of digits, and of what a stage has of it: for tests whether things run."""
+    from sklearn.datasets import load_digits
+    from sklearn.utils import Bunch
+
+    from happycat.images.datasets import digits
+
+    whole = load_digits()
+    third = Bunch(images=whole.images[::3], target=whole.target[::3])
+    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: third)
+    for images, number in (("new_per_class", 40), ("old_per_class", 8)):  # a stage is a batch of 128
+        monkeypatch.setitem(digits.PUBLISHED.protocol, images, number)
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One browser for all tests that look at pages."""

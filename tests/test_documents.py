@@ -10,12 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.utils import Bunch
 
 from happycat.cli import main
 from happycat.cli.commands import TABLE, load_command
-from happycat.images.datasets import digits
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -31,16 +28,6 @@ def commands(kind: str) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("readme")
-
-
-@pytest.fixture
-def fewer_digits(monkeypatch):
-    """Half of the data set of digits, and of what a stage has of it: here it is tried whether things run."""
-    whole = load_digits()
-    half = Bunch(images=whole.images[::2], target=whole.target[::2])
-    monkeypatch.setattr("sklearn.datasets.load_digits", lambda: half)
-    for images in ("new_per_class", "old_per_class"):
-        monkeypatch.setitem(digits.PUBLISHED.protocol, images, digits.PUBLISHED.protocol[images] // 2)
 
 
 RUN = [command for command in commands("sh") if "happycat speed" not in command]  # which a test of its own runs

@@ -149,6 +149,30 @@ def purity(cell: dict) -> float:
     return sum(most) / sum(map(len, kinds))
 
 
+def run_with(tmp_path: Path, name: str, changes: dict[str, str]) -> dict:
+    """Run an example with some of its words changed, and give its names."""
+    text = (EXAMPLES / name).read_text("utf-8")
+    for words, others in changes.items():
+        assert text.count(words) == 1, words
+        text = text.replace(words, others)
+    (tmp_path / name).write_text(text, "utf-8")
+    return runpy.run_path(str(tmp_path / name))
+
+
+def test_text_example_runs_on_fewer_documents(tmp_path, capsys):
+    fewer = {
+        '*("scipy.signal", "scipy.sparse", "scipy.interpolate", "scipy.spatial", "scipy.special")': '"scipy.signal"',
+        '*("sklearn.metrics", "sklearn.ensemble", "sklearn.cluster", "jinja2", "rich")': '"jinja2", "sklearn.cluster"',
+        '("scipy.optimize", "matplotlib.axes", "email")': '("email",)',
+        "EACH, LABELLED = 80, 50": "EACH, LABELLED = 30, 20",
+        "TruncatedSVD(150,": "TruncatedSVD(30,",
+    }
+    cell = run_with(tmp_path, "text.py", fewer)
+    assert cell["cat"].registry_
+    assert "new classes found, 1 there are" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_text_example_finds_packages_that_were_not_labelled(capsys):
     cell = runpy.run_path(str(EXAMPLES / "text.py"))
     assert 2 <= len(cell["found"].new) <= 6

@@ -58,8 +58,10 @@ def test_dialogs_are_called_by_what_they_ask(person, thumb):
     person.until(lambda: person.shown("#ask"))
     assert person.one("#ask").get_attribute("aria-label") == "A new class of these images"
     person.press(Keys.ESCAPE)
-    person.press("m", Keys.ARROW_DOWN)
+    person.until(lambda: not person.shown("#ask"))
+    person.press("m")
     person.until(lambda: person.shown("#chooser"))
+    person.press(Keys.ARROW_DOWN)
     assert person.one("#chooser").get_attribute("aria-label") == "Move 1 to"
     pointed = person.one("#chooser input").get_attribute("aria-activedescendant")
     assert person.one(f"#{pointed}").get_attribute("aria-selected") == "true"

@@ -6,8 +6,6 @@ import threading
 
 from tests.app.shop import discover
 
-RANKED = "(one) => one.name.includes('api/ranked')"
-
 
 def test_review_by_keys_alone(person):
     from selenium.webdriver.common.keys import Keys
@@ -140,5 +138,6 @@ def test_what_is_still_looked_for_can_be_left(person, monkeypatch):
     person.press(Keys.ESCAPE)
     person.until(lambda: person.text("#review h1") == title)
     go.set()
-    person.until(lambda: person.run(f"performance.getEntriesByType('resource').some({RANKED})"))
+    came = "performance.getEntriesByType('resource').some((one) => one.name.includes('api/ranked'))"
+    person.until(lambda: person.run(came))
     assert "to check" in person.text("#review .note")  # they came, and did not take its place

@@ -20,7 +20,7 @@ from happycat.base.errors import InputError
 from happycat.images.pictures import ArrayPictures
 from happycat.model.export import export_onnx
 
-NAME = "vit_tiny_patch16_224"
+NAME = "test_vit"
 
 
 @pytest.fixture(autouse=True)

@@ -76,8 +76,8 @@ def test_a_vit_that_pools_by_attention():
 
 
 def test_a_vit_with_a_class_token_keeps_trunk_and_tail(tmp_path):
-    save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0).state_dict(), tmp_path / "t.safetensors")
-    about = BackboneConfig(name="vit_tiny_patch16_224", weights=tmp_path / "t.safetensors", image_size=32, device="cpu")
+    save_file(timm.create_model("test_vit", num_classes=0).state_dict(), tmp_path / "t.safetensors")
+    about = BackboneConfig(name="test_vit", weights=tmp_path / "t.safetensors", image_size=32, device="cpu")
     assert isinstance(FeatureExtractor.of(about).trunk, Trunk)
 
 

@@ -1,23 +1,16 @@
 import doctest
 import itertools
-import json
 
 import numpy as np
 import pytest
 
-from happycat.base import metrics
+from happycat.base import matching, metrics
 from happycat.base.errors import InputError
 from happycat.base.metrics import Accuracy
 
 # Three classes (0 and 1 old), four images each; heads 0, 1, 2.
 TARGETS = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
 PREDICTIONS = np.array([0, 0, 0, 1, 1, 1, 2, 0, 2, 2, 0, 0])
-
-
-def probabilities_of(predictions, heads, confidence=0.7):
-    probabilities = np.full((len(predictions), heads), (1 - confidence) / (heads - 1))
-    probabilities[np.arange(len(predictions)), predictions] = confidence
-    return probabilities
 
 
 def best_by_search(targets, predictions):
@@ -34,7 +27,7 @@ def test_examples_in_docstrings():
 
 def test_clustering_accuracy_by_hand():
     # The identity is the best matching: 3 of class 0, 2 of class 1, 2 of class 2.
-    assert metrics.hungarian(TARGETS, PREDICTIONS).tolist() == [0, 1, 2]
+    assert matching.hungarian(TARGETS, PREDICTIONS).tolist() == [0, 1, 2]
     found = metrics.clustering_accuracy(TARGETS, PREDICTIONS, num_old=2)
     assert found == pytest.approx(Accuracy(all=100 * 7 / 12, old=62.5, new=50.0))
 
@@ -46,11 +39,6 @@ def test_clustering_accuracy_is_the_best_of_all_mappings(classes, heads):
         targets, predictions = random.integers(classes, size=30), random.integers(heads, size=30)
         found = metrics.clustering_accuracy(targets, predictions, num_old=classes)
         assert found.all == pytest.approx(best_by_search(targets, predictions))
-
-
-def test_mapping_is_one_to_one_and_spare_heads_have_no_partner():
-    mapping = metrics.hungarian(np.array([0, 0, 0, 1]), np.array([5, 5, 2, 0]))
-    assert mapping.tolist() == [1, -1, -1, -1, -1, 0]
 
 
 def test_renamed_heads_change_strict_accuracy_only():
@@ -78,19 +66,12 @@ def test_strict_accuracy_is_never_above_the_hungarian_one():
 
 def test_strict_mapping_keeps_what_an_earlier_stage_fixed():
     # Stage 1 found class 2 with head 3 and class 3 with head 2; class 4 is new and head 5 finds it.
-    first = metrics.strict_mapping(np.array([0, 1, 2, 3]), np.array([0, 1, 3, 2]), [0, 1])
+    first = matching.strict_mapping(np.array([0, 1, 2, 3]), np.array([0, 1, 3, 2]), [0, 1])
     assert first.tolist() == [0, 1, 3, 2]
     targets, predictions = np.array([0, 1, 2, 2, 3, 4]), np.array([0, 1, 3, 2, 2, 5])
-    assert metrics.strict_mapping(targets, predictions, first).tolist() == [0, 1, 3, 2, -1, 4]
+    assert matching.strict_mapping(targets, predictions, first).tolist() == [0, 1, 3, 2, -1, 4]
     found = metrics.strict_accuracy(targets, predictions, num_known=4, identities=first)
     assert found == pytest.approx(Accuracy(all=100 * 5 / 6, old=80.0, new=100.0))
-
-
-def test_strict_mapping_of_heads_without_a_class_and_of_classes_without_images():
-    """−1 is no class, least of all the last one; a class that no image has here takes nothing away."""
-    targets = np.array([0, 1, 2])
-    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, -1]).tolist() == [0, 1, -1, 2]
-    assert metrics.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, 3]).tolist() == [0, 1, 3, 2]
 
 
 def test_strict_accuracy_when_no_image_went_to_a_new_head():
@@ -109,7 +90,7 @@ def test_identities_of_other_heads_are_refused():
 
 
 def test_per_class_accuracy_by_hand():
-    mapping = metrics.hungarian(TARGETS, PREDICTIONS)
+    mapping = matching.hungarian(TARGETS, PREDICTIONS)
     assert metrics.per_class_accuracy(TARGETS, PREDICTIONS, 4, mapping) == [75.0, 50.0, 50.0, None]
 
 
@@ -192,34 +173,6 @@ def test_roc_area_by_hand_and_by_a_loop():
     assert metrics.roc_area(known, unknown) == pytest.approx(100 * np.mean(pairs))
 
 
-def test_score_stage_tells_seen_classes_from_unseen_ones():
-    seen, unseen = np.linspace(0.4, 1, len(TARGETS)), np.array([0.1, 0.45])
-    scores = metrics.score_stage(
-        TARGETS,
-        probabilities_of(PREDICTIONS, 3),
-        PREDICTIONS,
-        2,
-        2,
-        2,
-        familiarity=seen,
-        unseen_familiarity=unseen,
-    )
-    assert scores["roc"] == pytest.approx(100 * (1 - 1 / 24))  # one of the pairs stands the wrong way round
-
-
-def test_score_stage_0_has_no_new_class():
-    scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 3), PREDICTIONS, 3, 3, 3)
-    assert scores["all"] == scores["old"] == scores["base"] == scores["strict_all"] == pytest.approx(100 * 7 / 12)
-    assert [scores[key] for key in ("new", "strict_new", "delta_p", "delta_p_balanced", "delta_r")] == [None] * 5
-    assert scores["identities"] == [0, 1, 2]
-    assert json.loads(json.dumps(scores, allow_nan=False)) == scores
-
-
-def test_score_stage_refuses_probabilities_of_other_images():
-    with pytest.raises(InputError, match="11 rows of probabilities for 12 targets"):
-        metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS[1:], 3), PREDICTIONS, 3, 3, 3)
-
-
 def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
     old, new = [0.9, 0.1], [0.1, 0.9]
     for num_new in (1, 5):
@@ -228,64 +181,3 @@ def test_the_balanced_gap_is_0_without_bias_whatever_the_share_of_new_images():
     biased = np.array([old] * 5 + [old] * 5)
     assert metrics.balanced_probability_gap(targets, biased, 1) == pytest.approx(80)
     assert metrics.balanced_probability_gap(np.zeros(5, int), biased[:5], 1) is None
-
-
-def test_score_stage_1_by_hand():
-    scores = metrics.score_stage(TARGETS, probabilities_of(PREDICTIONS, 4), PREDICTIONS, 2, 2, 2)
-    accuracies = {"all", "old", "new", "strict_all", "strict_old", "strict_new", "base", "per_class"}
-    others = {"nmi", "ari", "delta_p", "delta_p_balanced", "delta_r", "var_0", "acc_h", "ece", "roc", "identities"}
-    assert set(scores) == accuracies | others
-    assert (scores["new"], scores["base"], scores["delta_r"]) == (50.0, 62.5, 50.0)
-    # 9 images have 0.7 + 0.1 on heads 0 and 1, 3 have 0.1 + 0.1.
-    assert scores["delta_p"] == pytest.approx(100 * (2 * (9 * 0.8 + 3 * 0.2) / 12 - 1))
-    assert (scores["var_0"], scores["acc_h"]) == (156.25, 50.0)
-    assert scores["ece"] == pytest.approx(100 * (0.7 - 5 / 8))  # of the old classes' eight images
-    assert scores["roc"] is None  # nothing is said of images of unseen classes
-    assert scores["per_class"] == [75.0, 50.0, 50.0]
-    assert scores["identities"] == [0, 1, 2, -1]
-    json.dumps(scores, allow_nan=False)
-
-
-def test_score_stage_2_needs_the_identities_of_stage_1():
-    targets, predictions = np.array([0, 1, 2, 3, 4]), np.array([0, 1, 3, 2, 4])
-    given = targets, probabilities_of(predictions, 5), predictions
-    with pytest.raises(InputError, match="identities"):
-        metrics.score_stage(*given, 2, 4, 4)
-    assert metrics.score_stage(*given, 2, 4, 4, identities=[0, 1, 3, 2])["strict_all"] == 100.0
-    assert metrics.score_stage(*given, 2, 4, 4, identities=[0, 1, 2, 3])["strict_all"] == 60.0
-
-
-def test_score_run_by_hand():
-    stages = [
-        {"all": 90.0, "old": 90.0, "new": None, "base": 90.0},
-        {"all": 80.0, "old": 84.0, "new": 60.0, "base": 85.0},
-        {"all": 70.0, "old": 74.0, "new": 50.0, "base": 78.0},
-    ]
-    assert metrics.score_run(stages) == {
-        "mean_all": 75.0,
-        "mean_old": 79.0,
-        "mean_new": 55.0,
-        "final_all": 70.0,
-        "m_f": 12.0,
-        "m_d": 55.0,
-    }
-    alone = metrics.score_run(stages[:1])
-    assert alone["final_all"] == 90.0
-    assert alone["mean_all"] is alone["m_f"] is alone["m_d"] is None
-    with pytest.raises(InputError, match="no stage has been scored yet"):
-        metrics.score_run([])
-
-
-@pytest.mark.parametrize(
-    ("targets", "predictions", "said"),
-    [
-        ([], [], r"targets \(0,\) and predictions \(0,\) must be \(N,\) each"),
-        ([0, 1], [0], "must be"),
-        ([[0]], [[0]], "must be"),
-        ([0, 1], [0, -1], "^predictions must be class ids from 0 on; got int64, least -1"),
-        ([0.0, 1.0], [0, 1], "^targets must be class ids from 0 on; got float64, least 0.0"),
-    ],
-)
-def test_unusable_ids_are_refused(targets, predictions, said):
-    with pytest.raises(InputError, match=said):
-        metrics.clustering_accuracy(np.array(targets), np.array(predictions), num_old=1)

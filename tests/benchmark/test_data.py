@@ -25,8 +25,8 @@ CALM = {"episodes": 1}
 def tiny(tmp_path_factory) -> BackboneConfig:
     """A ViT with weights, of pictures of a few pixels."""
     weights = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
-    save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=32).state_dict(), weights)
-    return BackboneConfig(name="vit_tiny_patch16_224", weights=weights, image_size=32, device="cpu")
+    save_file(timm.create_model("test_vit", num_classes=0, img_size=32).state_dict(), weights)
+    return BackboneConfig(name="test_vit", weights=weights, image_size=32, device="cpu")
 
 
 def test_a_method_that_tunes_nothing_is_served_features_and_stores_no_tokens(tmp_path):

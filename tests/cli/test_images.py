@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from happycat import Happycat
 from happycat.methods import pretraining
+from happycat.methods.calm import CalmConfig
 from happycat.model import file as model_file
 from tests.cli.test_practitioner import say, write_digits
 
@@ -21,7 +23,8 @@ def found(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("found")
     write_digits(folder, each=20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 3)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 2)
+        patch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=2))
         told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     assert told[0] == 0, told[2]
     shutil.copy(folder / "shop.cat", folder / "fitted.cat")

@@ -48,7 +48,8 @@ def story(tmp_path_factory) -> Path:
     (folder / "inbox/broken.jpg").write_bytes(b"\xff\xd8\xff")
     (folder / "inbox/<b>&'.png").write_bytes((folder / "inbox/0 50.png").read_bytes())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 4)
+        patch.setitem(pretraining.SMALL_VIT, "base_epochs", 2)
+        patch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=2))
         told = say("fit", folder / "labelled", "-o", folder / "shop.cat", "--backbone", "scratch_vit", "--no-mirror")
     assert told[0] == 0, told[2]
     (folder / "fit.txt").write_text(told[1])
@@ -219,6 +220,7 @@ def test_no_control_character_of_a_name_reaches_the_terminal(story, tmp_path):
     broken.write_bytes(b"")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(pretraining.SMALL_VIT, "base_epochs", 1)
+        patch.setattr("happycat.model.embedding.CalmConfig", partial(CalmConfig, episodes=1))
         said = [say("fit", labelled, "-o", model, "--backbone", "scratch_vit", "--no-mirror")]
     predict = ("predict", model, image, broken)
     said += [say(*predict), say(*predict, "--json", "--copy-to", tmp_path / f"to{bad}")]

@@ -75,7 +75,7 @@ def test_a_run_becomes_a_model(say, tmp_path):  # noqa: F811
     assert len(out.splitlines()) == 13
 
 
-def test_a_finished_run_becomes_a_model_and_views_are_cut_as_in_the_run(say):  # noqa: F811
+def test_a_finished_run_becomes_a_model_and_views_are_cut_as_in_the_run(say, fewer_digits):  # noqa: F811
     code, _, err = say("bench", "calm", *DIGITS, "-o", "run", "--until", 1)
     assert code == 0, err
     code, _, err = say("bench", "calm", *DIGITS, "-o", "run", "--until", 1, "--resume", "--save", "digits.cat")
@@ -90,9 +90,9 @@ def test_a_finished_run_becomes_a_model_and_views_are_cut_as_in_the_run(say):  #
 @pytest.mark.parametrize("tuned", [(), ("--tune-tail", *TRAINED)])
 def test_pretrained_weights_stay_where_they_are_and_a_tuned_tail_comes_along(say, tuned):  # noqa: F811
     torch.manual_seed(0)
-    model = timm.create_model("vit_tiny_patch16_224", num_classes=0)
+    model = timm.create_model("test_vit", num_classes=0)
     save_file(model.state_dict(), "tiny.safetensors")
-    backbone = ("--backbone", "vit_tiny_patch16_224", "--weights", "tiny.safetensors", "--image-size", 32)
+    backbone = ("--backbone", "test_vit", "--weights", "tiny.safetensors", "--image-size", 32)
     code, _, err = say("bench", "calm", *GLYPHS, *backbone, *tuned, "--workers", 0, "-o", "run", "--save", "shop.cat")
     assert code == 0, err
     agree(Path("shop.cat"), *predictions_of("glyphs", Path("run"), 2, num_classes=8, per_class=20))

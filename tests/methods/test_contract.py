@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.recipe import Recipe
 from happycat.backbone.token_store import TokenStore
 from happycat.base import tables
 from happycat.learning.batches import FreshViews, Labelled, StoredViews, Unlabelled
-from happycat.learning.training import Training
+from happycat.learning.training import Epoch, Training
 from happycat.methods import METHODS
 from happycat.methods.method import Method
 from tests.helpers.contract import (
@@ -35,10 +38,34 @@ def make(request):
     return partial(build, request.param)
 
 
+class Story(NamedTuple):
+    """Stage-0 and one stage: epochs, number of classes and state after each of them, and the method itself."""
+
+    epochs: list[list[Epoch]]
+    num_classes: list[int]
+    states: list[dict[str, Tensor]]
+    fingerprints: list[str]
+    method: Method
+
+
 @pytest.fixture(scope="module")
-def learned(make):
+def story(make) -> Story:
+    """What the method does as `through` does it, told once for all tests; copy what it has before changing it."""
+    method, labelled, unlabelled = make()
+    found, fingerprint = Story([], [], [], [], method), labelled.views.trunk.fingerprint
+    for epochs in (method.fit(labelled, training()), method.discover(unlabelled, NUM_NEW, training(1))):
+        found.fingerprints.append(fingerprint())
+        found.epochs.append(list(epochs))
+        found.num_classes.append(method.num_classes)
+        found.states.append(copied(method.state_dict()))
+    found.fingerprints.append(fingerprint())
+    return found
+
+
+@pytest.fixture(scope="module")
+def learned(story):
     """The state of the method after Stage-0 and one stage."""
-    return copied(through(make)[0].state_dict())
+    return story.states[1]
 
 
 def knowing(make, learned):
@@ -48,22 +75,17 @@ def knowing(make, learned):
     return method, unlabelled
 
 
-def test_yields_once_per_epoch_with_named_terms(make):
-    method, labelled, unlabelled = make()
-    numbers = [(1, 2), (2, 2)] if method.trains else []  # k-means has none
-    for epochs in (method.fit(labelled, training()), method.discover(unlabelled, NUM_NEW, training())):
-        told = list(epochs)
+def test_yields_once_per_epoch_with_named_terms(story):
+    numbers = [(1, 2), (2, 2)] if story.method.trains else []  # k-means has none
+    for told in story.epochs:
         assert [(e.number, e.total) for e in told] == numbers
         assert all(isinstance(value, float) for e in told for value in e.terms.values())
         assert all(e.terms for e in told)
 
 
-def test_class_count_grows_by_num_new(make):
-    method, labelled, unlabelled = make()
-    list(method.fit(labelled, training()))
-    assert method.num_classes == NUM_BASE
-    list(method.discover(unlabelled, NUM_NEW, training()))
-    assert method.num_classes == NUM_BASE + NUM_NEW
+def test_class_count_grows_by_num_new(make, story):
+    assert story.num_classes == [NUM_BASE, NUM_BASE + NUM_NEW]
+    method, unlabelled = knowing(make, story.states[1])
     list(method.discover(unlabelled, 1, training()))
     assert method.num_classes == NUM_BASE + NUM_NEW + 1
     assert len(method.class_counts()) == method.num_classes
@@ -100,9 +122,9 @@ def test_same_seed_same_result_whatever_the_global_state(make, learned):
     assert_same(again.state_dict(), learned)
 
 
-def test_the_state_is_the_whole_memory(make):
-    method, unlabelled = through(make)
-    other, _, _ = make()
+def test_the_state_is_the_whole_memory(make, story):
+    method = deepcopy(story.method)  # with all that it may remember beside its state
+    other, _, unlabelled = make()
     other.load_state_dict(method.state_dict())
     assert torch.equal(other.predict_all(unlabelled), method.predict_all(unlabelled))
     for one in (method, other):
@@ -113,7 +135,8 @@ def test_the_state_is_the_whole_memory(make):
 def test_memory_does_not_grow_with_the_number_of_images(make):
     sizes = []
     for per_class in (PER_CLASS, 2 * PER_CLASS):
-        method, labelled, _ = make(dimensions=8)  # Calm takes no more than there are images
+        # Calm takes no more dimensions than there are images
+        method, labelled, _ = make(dimensions=8, base_epochs=1, epochs=1)
         trunk = labelled.views.trunk
         labels = torch.arange(NUM_BASE).repeat_interleave(per_class)
         list(method.fit(Labelled(views(trunk, range(NUM_BASE), per_class), labels), training()))
@@ -122,12 +145,8 @@ def test_memory_does_not_grow_with_the_number_of_images(make):
     assert sizes[0] == sizes[1]
 
 
-def test_the_trunk_is_not_touched(make):
-    method, labelled, unlabelled = make()
-    before = labelled.views.trunk.fingerprint()
-    list(method.fit(labelled, training()))
-    list(method.discover(unlabelled, NUM_NEW, training()))
-    assert labelled.views.trunk.fingerprint() == before
+def test_the_trunk_is_not_touched(story):
+    assert len(set(story.fingerprints)) == 1
 
 
 def stage_0(method, labelled, _, training):
@@ -143,11 +162,11 @@ def stage_1(method, _, unlabelled, training):
 
 
 @pytest.mark.parametrize("verb", [stage_0, rehearsal, stage_1])
-def test_stopped_after_any_epoch_and_resumed_is_never_stopped(make, verb):
+def test_stopped_after_any_epoch_and_resumed_is_never_stopped(make, story, verb):
     """From the state before the stage and that of the training: to the last bit, whatever the epoch."""
     method, labelled, unlabelled = make(epochs=3)
     if verb is not stage_0:
-        list(method.fit(labelled, training()))
+        method.load_state_dict(story.states[0])
     start, states, run = copied(method.state_dict()), [], training(1)
     for epoch in verb(method, labelled, unlabelled, run):
         states.append(copied(run.state))
@@ -181,9 +200,9 @@ def test_one_stage_0_is_the_start_of_a_whole_family(family):
         assert_same(own.state_dict(), method.state_dict())
 
 
-def test_rehearsal_is_none_or_leaves_a_working_method(make):
+def test_rehearsal_is_none_or_leaves_a_working_method(make, story):
     method, labelled, unlabelled = make()
-    list(method.fit(labelled, training()))
+    method.load_state_dict(story.states[0])
     before = copied(method.state_dict())
     epochs = list(method.rehearse(labelled, training(1)))
     assert [e.number for e in epochs] == ([1, 2] if method.rehearses else [])

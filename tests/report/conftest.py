@@ -28,8 +28,17 @@ class Visitor(Onlooker):
         self.one(selector).clear()
         self.one(selector).send_keys(text)
 
+    def bring(self, selector, block="center"):
+        """Scroll to an element, and let the page hear of it: a note that is shown before is hidden by the scroll."""
+        self.run("arguments[0].scrollIntoView({block: arguments[1]})", self.one(selector), block)
+        self.settle()
+
+    def settle(self):
+        """Wait for two frames: by then a scroll was told of, and the map knows its size."""
+        self.browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
     def point(self, selector):
-        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(selector))
+        self.bring(selector)
         self.hand.move_to_element(self.one(selector)).perform()
 
     def wheel(self, selector, amount):
@@ -42,7 +51,7 @@ class Visitor(Onlooker):
 
     def painted(self):
         """The map's pixels."""
-        self.browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        self.settle()
         return self.run("document.querySelector('canvas').toDataURL()")
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from happycat.backbone.tail import Tail
 from happycat.base.errors import DamagedError
-from happycat.base.metrics import clustering_accuracy, score_stage
+from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, Progress
+from happycat.base.scores import score_stage
 from happycat.base.seeding import seeded
 from happycat.base.threads import at_most
 from happycat.benchmark.config import LoopConfig

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from happycat.base.errors import InputError
-from happycat.base.metrics import score_run
+from happycat.base.scores import score_run
 from happycat.base.version import __version__
 from happycat.benchmark.record import Record
 from happycat.report.charts import Number, Run

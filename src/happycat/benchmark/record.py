@@ -3,7 +3,7 @@
 RUN/run.json            method, values, data, seed, versions
     split.json          which images are served when
     epochs.jsonl        a line per epoch: its loss terms
-    stages.jsonl        a line per stage: its scores, as `metrics.score_stage` names and explains them
+    stages.jsonl        a line per stage: its scores, as `scores.score_stage` names and explains them
     epochs.csv, stages.csv   the same for a spreadsheet
     stages/2/           all of stage 2 (`finished.py`)
     checkpoint.safetensors   the stage under way, between two epochs; it names the checksum of epochs.jsonl by then

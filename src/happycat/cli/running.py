@@ -14,7 +14,7 @@ from rich.table import Table
 from happycat.backbone.weights import TESTED
 from happycat.base.disk import write_json
 from happycat.base.errors import InputError
-from happycat.base.metrics import score_run
+from happycat.base.scores import score_run
 from happycat.benchmark import drawings as report
 from happycat.benchmark.config import LoopConfig
 from happycat.benchmark.loop import Loop

@@ -125,10 +125,11 @@ def _add_legend(figure: Figure, entries: Sequence[tuple[str, Artist]], renderer:
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
-    """Write the figure without a date or a version in it."""
+    """Write the figure without a date or a version in it; laid out once, so that both files show the same."""
     paths = []
     for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         paths.append(stem.with_name(f"{stem.name}.{suffix}"))
         with replacing(paths[-1]) as part:
             figure.savefig(part, format=suffix, dpi=PIXELS_PER_INCH, facecolor="white", metadata=metadata)
+        figure.set_layout_engine("none")
     return paths

@@ -50,7 +50,7 @@ class Row(NamedTuple):
 def curves(stage_scores: Sequence[Mapping[str, Any]], path: str | Path, title: str) -> None:
     """Write a PNG of All, Old, New and strict All (per cent) against the stage.
 
-    `stage_scores` are `metrics.score_stage` dicts, stage 0 first; a missing key or None leaves a gap.
+    `stage_scores` are `scores.score_stage` dicts, stage 0 first; a missing key or None leaves a gap.
     """
     width, height = 4.2, 2.6
     figure = Figure(figsize=(LEFT + width + EDGE, BOTTOM + height + TOP))

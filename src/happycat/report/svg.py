@@ -82,7 +82,7 @@ def bar_chart(panel: Panel) -> Chart:
     """Bars of per cents side by side, for bins that have names; the bins' ends are labelled."""
     values = [value for series in panel.series for value in series.values if value is not None]
     top = math.ceil(max(*values, 10) / 10) * 10
-    x, y = Scale(0, len(panel.x), LEFT + 4, WIDTH - RIGHT - 4), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    x, y = Scale(0, len(panel.x), LEFT + 4, WIDTH - RIGHT - 10), Scale(0, top, HEIGHT - BOTTOM, TOP)
     width = 0.8 / len(panel.series)
     drawn = []
     for n, series in enumerate(panel.series):

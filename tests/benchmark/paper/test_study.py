@@ -12,7 +12,7 @@ import pytest
 from happycat.backbone.config import BackboneConfig
 from happycat.base.errors import HubError, InputError
 from happycat.base.progress import SILENT, Progress, duration
-from happycat.benchmark.paper import experiments, jobs, plan, sweeps
+from happycat.benchmark.paper import experiments, jobs, outputs, plan, sweeps
 from happycat.benchmark.paper.catalogue import report_of
 from happycat.benchmark.paper.experiments import EXPERIMENTS, new_shares
 from happycat.benchmark.paper.jobs import Setting, with_protocol
@@ -30,13 +30,18 @@ from happycat.report.tables import Cell
 from tests.helpers.runs import QUICK, quick_request
 
 
-def study(name: str, folder: Path, seeds: int = 1, **changes) -> Study:
+def study(name: str, folder: Path, seeds: int = 1, only: tuple[str, ...] = (), **changes) -> Study:
+    """An experiment on a few glyphs; with all of its methods, or `only` some."""
+
+    def variants(split, config):
+        return tuple(row for row in EXPERIMENTS[name].variants(split, config) if not only or row.method in only)
+
     values = {**QUICK, "episodes": 1}  # each method takes those that it has
     request = quick_request(
         folder, **{"loop": {"tokens": folder / "tokens", "keep_tokens": True}, "method_values": values, **changes}
     )
     setting = Setting(request)
-    return Study(EXPERIMENTS[name].variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
+    return Study(variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
 
 
 def quick_split(folder: Path) -> Split:
@@ -103,16 +108,16 @@ def test_an_interrupted_experiment_goes_on(main, tmp_path):
             if text.startswith("glyphs, frost"):
                 raise Stop
 
-    half = study("forgetting", tmp_path)
+    some = ("vanilla_gcd", "frost")
+    half = study("forgetting", tmp_path, only=some)
     with pytest.raises(Stop):
         half.carry_out(1, Impatient())
-    assert "2 of them to be done" not in half.plan(1)[0]
+    assert half.plan(1)[0].startswith("4 runs, 1 of them to be done")
     before = marks(tmp_path)
     assert before
-    again = study("forgetting", tmp_path)
-    again.carry_out(1, SILENT)
+    study("forgetting", tmp_path, only=some).carry_out(1, SILENT)
     assert before.items() <= marks(tmp_path).items()
-    for method in ("vanilla_gcd", "frost", "metagcd", "happy"):
+    for method in some:
         ours, theirs = (
             Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
         )
@@ -221,7 +226,8 @@ def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
 @pytest.mark.parametrize(
     "name", ["ablation", "prior", "unknown-k", "bias", "preliminary", "confidence", "corruption", "calm-ablation"]
 )
-def test_an_experiment_runs_and_is_drawn(name, main, tmp_path):
+def test_an_experiment_runs_and_is_drawn(name, main, tmp_path, monkeypatch):
+    monkeypatch.setattr(outputs, "CORRUPTIONS", {one: CORRUPTIONS[one] for one in ("fog", "jpeg_compression")})
     made = study(name, main.folder)
     made.carry_out(1, SILENT)
     report = report_of(name)(made.results())

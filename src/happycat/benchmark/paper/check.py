@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from happycat.base.metrics import Accuracy, accuracy, calibration_error, hungarian, roc_area
+from happycat.base.matching import hungarian
+from happycat.base.metrics import Accuracy, accuracy, calibration_error, roc_area
 from happycat.base.progress import Advance, nobody
 from happycat.benchmark.paper.bound import linear_discriminant, nearest_mean
 from happycat.benchmark.protocol import Split

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from happycat.base.metrics import score_run
+from happycat.base.scores import score_run
 from happycat.benchmark.paper.experiments import Variant
 from happycat.benchmark.paper.numbers import mean_over_stages, published
 from happycat.benchmark.protocol import Split

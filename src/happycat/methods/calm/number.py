@@ -156,7 +156,10 @@ class NumberModel:
         numbers = np.zeros((len(penalties), *scales.shape), int)
         for i, (component, image) in enumerate(penalties):
             worth = losses / (component + image * images)
-            numbers[i] = [[by_size[(worth >= scale).sum(1).max(initial=0)] for scale in row] for row in scales]
+            # The largest values that the best, second best, … component of any step has, least first: so many of them
+            # as reach a scale are the most components of a step that do.
+            best = np.sort(worth, axis=1).max(axis=0, initial=-np.inf)
+            numbers[i] = by_size[len(best) - np.searchsorted(best, scales)]
         most = max(int(numbers.max(initial=0)), at_least)
         kernels = {error: _kernel(most, error) for error in np.unique(self.values[:, 3])}
         weights = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
