@@ -1,4 +1,4 @@
-"""A disk that gets full at any file operation of a change: one line, the model as it was or changed, then it goes on."""
+"""A disk that gets full at any file operation of a change: one line, nothing lost, and then it goes on."""
 
 from __future__ import annotations
 
