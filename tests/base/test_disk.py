@@ -70,7 +70,7 @@ def test_a_holder_that_cannot_be_read_is_another_process(tmp_path, content):
     lock = tmp_path / ".lock"
     with locked(lock, "the run", wait=False):
         lock.write_text(content)
-        with pytest.raises(InUseError, match="in use by another process"):
+        with pytest.raises(InUseError, match=r"^the run is in use by another process; try again when that is done$"):
             locked(lock, "the run", wait=False).__enter__()
 
 
@@ -218,7 +218,7 @@ def test_who_holds_a_lock_is_told_in_full(tmp_path, monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "ann")
     with locked(tmp_path / ".lock", "it", wait=False):
         held = json.loads((tmp_path / ".lock").read_text("utf-8"))
-        with pytest.raises(InUseError, match=r" of ann on .* \(happycat fit a\?b x+\) since 2\d\d\d-"):
+        with pytest.raises(InUseError, match=r" of ann on .* \(happycat fit a\?b x+\) since 2\d\d\d-[-:+ \d]+; try"):
             locked(tmp_path / ".lock", "it", wait=False).__enter__()
     assert held["process"] == os.getpid()
     assert len(held["command"]) == 200
@@ -247,11 +247,19 @@ def test_a_lock_file_that_a_killed_process_left_is_written_anew(tmp_path):
 def test_whether_a_lock_is_held(tmp_path):
     lock = tmp_path / ".lock"
     lock.write_text("")
-    assert not is_held(lock)
+    assert is_held(lock) is False
     assert not lock.exists()
     with locked(lock, "it", wait=False):
-        assert is_held(lock)
-    assert not is_held(lock)
+        assert is_held(lock) is True
+    assert is_held(lock) is False
+
+
+def test_a_lock_is_released_at_once_and_not_when_memory_is_tidied_up(tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(disk, "FileLock", lambda path: kept.append(FileLock(path)) or kept[-1])
+    with locked(tmp_path / ".lock", "it", wait=False):
+        assert kept[0].is_locked
+    assert not kept[0].is_locked
 
 
 def test_no_more_of_a_file_is_read_than_can_be_json(tmp_path, monkeypatch):
