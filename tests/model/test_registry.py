@@ -360,11 +360,33 @@ def test_merges_are_numbered_over_all_classes(registry):
 
 def test_a_half_of_a_class_whose_rows_are_several_is_the_last_of_them(registry):
     """A class that was made of rows of others, as a person's examples are."""
-    lion = registry.find("lion")
-    registry.entries[0] = replace(lion, rows=(*lion.rows, *registry.find("tiger").rows))
-    registry.entries[1] = replace(registry.find("tiger"), rows=(), dropped=True)
+    rows = tuple(registry.find(i).rows[0] for i in range(3))
+    registry.entries[0] = replace(registry.find("lion"), rows=rows)
+    for i in (1, 2):
+        registry.entries[i] = replace(registry.entries[i], rows=(), dropped=True)
     kept, new = registry.split("lion")
-    assert (kept.rows, len(new.rows), new.id, new.stage) == (lion.rows, 1, 5, 0)
+    assert (kept.rows, new.rows, new.id, new.stage) == (rows[:2], rows[2:], 5, 0)
+
+
+def test_what_moved_images_changed_goes_to_a_half_once(registry):
+    pool = registry.pool
+    row = registry.find("lion").rows[0]
+    halves = pool.children[row].tolist()
+    change, before = 3.0 * pool.vectors[halves[1]].astype(np.float64), [pool.sum(half) for half in halves]
+    pool.shift(row, change, 3)
+    registry.split("lion")
+    np.testing.assert_allclose(pool.sum(halves[1]) - before[1], change, atol=1e-5)
+    np.testing.assert_array_equal(pool.sum(halves[0]), before[0])
+    rows = (*registry.find("tiger").rows, *registry.find("crab").rows)
+    registry.entries[1], registry.entries[2] = (
+        replace(registry.entries[1], rows=rows),
+        replace(registry.entries[2], rows=(), dropped=True),
+    )
+    halves = pool.children[rows[0]].tolist()
+    pool.shift(rows[0], change, 3)
+    before = [pool.sum(half) for half in halves]
+    registry.split("tiger")  # its rows part: none is divided
+    np.testing.assert_array_equal([pool.sum(half) for half in halves], before)
 
 
 def test_why_a_class_cannot_be_split_depends_on_who_made_it(registry):
