@@ -158,6 +158,9 @@ def test_who_is_not_there(registry):
         registry.find("tigr")
     with pytest.raises(InputError, match=r"there is no class 99; there are 0 \(lion\), 1 \(tiger\)"):
         registry.find(99)
+    for beyond in (5, -1):
+        with pytest.raises(InputError, match=f"there is no class {beyond}"):
+            registry.find(beyond)
     with pytest.raises(InputError, match="by its id or its name"):
         registry.find(1.5)
     assert registry.find(np.int64(1)).name == "tiger"
