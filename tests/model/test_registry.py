@@ -154,7 +154,7 @@ def test_hidden_names_stay_taken_and_those_of_dropped_classes_are_free(registry)
 
 
 def test_who_is_not_there(registry):
-    with pytest.raises(InputError, match="there is no class 'tigr'; is 'tiger' meant"):
+    with pytest.raises(InputError, match=r"there is no class 'tigr'; is 'tiger' meant\?$"):
         registry.find("tigr")
     with pytest.raises(InputError, match=r"there is no class 99; there are 0 \(lion\), 1 \(tiger\)"):
         registry.find(99)
@@ -436,6 +436,7 @@ def test_what_is_stored_of_a_table(registry):
     ("change", "reason"),
     [
         ({"apart": [[0, 9]]}, "held apart that are not there"),
+        ({"apart": [[0, 5]]}, "held apart that are not there"),
         ({"apart": [[1, 0]]}, "held apart that are not there"),
         ({"apart": [[1, 1]]}, "held apart that are not there"),
         ({"apart": [[-1, 1]]}, "apart of the table"),
@@ -511,3 +512,21 @@ def test_typed_words_are_numbers_only_where_names_are_numbers(registry):
     assert numbered.typed("12") == 12
     assert numbered.typed("cat") == "cat"
     assert numbered.called(numbered.entries[0]) == "1"
+
+
+def test_names_of_dropped_classes(registry):
+    for number in (3, 4):
+        registry.name(number, "fox")
+        registry.drop("fox")
+    with pytest.raises(InputError, match="fox was dropped; only going back"):
+        registry.find("fox")
+    registry.drop("lion")
+    registry.name("tiger", "lion")
+    with pytest.raises(InputError, match="'lion' is class 1 already"):
+        registry.name("crab", "lion")
+
+
+def test_a_row_beyond_the_last_is_refused(registry):
+    classes = [{"name": "a", "stage": 0, "rows": [len(registry.pool)]}]
+    with pytest.raises(StorageError, match="rows that are not there"):
+        ClassRegistry.of({**registry.metadata(), "classes": classes, "next_id": 1}, registry.arrays())
