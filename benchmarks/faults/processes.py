@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests are no package t
 from tests.cli.test_processes import BENCH, ENVIRONMENT, PYTHON, TWO, same_run
 from tests.helpers.runs import assert_same_run
 
-KINDS = {"rank": [*TWO, "--workers", "0"], "worker": ["--workers", "2", "--fresh-views"]}
+KINDS = {"rank": [*TWO, "--workers", "0"], "worker": ["--workers", "2"]}
 LIMIT = 600  # seconds that a run may take at most: one that hangs is an error
 
 

@@ -245,6 +245,7 @@ def test_ids_of_undone_versions_are_not_given_again(registry):
         {"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "b", "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 0, "merge": 0}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 5, "merge": 0}]},
+        {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 1, "merge": 0}], "next_id": 1},
         {"classes": [{"name": ["a"], "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": "0", "rows": [0]}]},
         {"next_id": 10**12},
