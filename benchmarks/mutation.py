@@ -178,7 +178,7 @@ class Bench:
                 code = self._test(imported)
             finally:
                 os._exit(code)
-        return _end_of(child, 30 * self.limit) == 0
+        return _end_of(child, 60 * self.limit) == 0
 
     def _test(self, imported: Path | None) -> int:
         os.setpgid(0, 0)  # what the tests start ends with them

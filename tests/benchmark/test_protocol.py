@@ -79,6 +79,14 @@ def test_protocol_takes_the_least_values():
     Protocol(base_classes=2, stages=1, labelled_share=0.01, new_per_class=1, old_per_class=1)
 
 
+def test_what_a_protocol_is_if_nothing_is_said():
+    assert dataclasses.asdict(Protocol(base_classes=4)) == {
+        "base_classes": 4, "stages": 5, "labelled_share": 0.8, "new_per_class": None, "old_per_class": None,
+        "overlap": True, "split_seed": 0, "order_seed": None,
+    }  # fmt: skip
+    assert make_split(make_images(), Protocol(base_classes=4)).content()["format"] == 1
+
+
 def test_default_protocol():
     images = make_images(protocol={"stages": 3, "new_per_class": 7})
     assert default_protocol(images) == Protocol(base_classes=5, stages=3, new_per_class=7)

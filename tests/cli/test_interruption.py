@@ -61,6 +61,13 @@ def test_the_cache_stays_when_there_is_something_in_it(tmp_path):
         assert (cache / "some.safetensors").exists()
 
 
+def test_a_cache_whose_command_was_killed_before_it_was_tagged_is_in_nobodys_way(tmp_path):
+    (tmp_path / "shop.cat.cache").mkdir()
+    with keeping(tmp_path / "shop.cat") as cache:
+        assert (cache / TAG).is_file()
+    assert not cache.exists()
+
+
 def test_a_folder_of_somebody_else_is_not_taken_for_the_cache(tmp_path):
     other = tmp_path / "shop.cat.cache" / "letter.txt"
     other.parent.mkdir()

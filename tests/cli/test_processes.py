@@ -86,6 +86,34 @@ def test_torchrun_gives_the_numbers_of_one_process_and_a_run_goes_on_after_a_kil
     same_run(out, finished)
 
 
+WATCH = """
+import subprocess, sys, time
+from types import SimpleNamespace as Some
+from happycat.cli.processes import _children_watched
+children = [subprocess.Popen([sys.executable, "-c", code]) for code in sys.argv[1:]]
+procs = [*children]
+with _children_watched(Some(strategy=Some(launcher=Some(procs=procs))), 3, "try again"):
+    time.sleep(60 if len(children) > 1 else 1)
+assert not procs
+"""
+SLEEP, DIE = "import time; time.sleep(50)", "import os; os.kill(os.getpid(), 9)"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize(
+    ("codes", "ended", "said"),
+    [
+        ((SLEEP, DIE), 1, "happycat: process 3 of 3 has ended before the work was done; try again\n"),
+        ((SLEEP, "raise SystemExit(2)"), 2, ""),  # it has said why itself
+        (("",), 0, ""),
+    ],
+)
+def test_a_process_that_dies_before_all_are_connected_is_noticed_and_said(codes, ended, said):
+    """As one that the system kills for its memory while it starts."""
+    done = run(sys.executable, "-c", WATCH, *codes)
+    assert (done.returncode, done.stderr) == (ended, said)
+
+
 @pytest.mark.slow
 def test_speed_is_measured_by_two_processes_and_said_once():
     words = ["speed", "--backbone", "vit_tiny_patch16_224", "--image-size", "32", "--seconds", "0.2", "--json"]

@@ -15,7 +15,7 @@ from PIL import Image
 from happycat import Happycat
 from happycat.base.errors import InputError
 from happycat.methods import pretraining
-from happycat.model.export import export_onnx
+from happycat.model.export import can_export, export_onnx
 from tests.cli.test_practitioner import say
 from tests.helpers.vectors import clouds
 
@@ -31,6 +31,8 @@ def pictures(seed: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A model, shop.cat, and its export by the command, shop.onnx."""
+    if not can_export():
+        pytest.skip("a torch that exports")
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("export")
@@ -78,7 +80,20 @@ def test_it_is_used_without_torch(folder, tmp_path):
     assert np.allclose([float(row[2]) for row in theirs], [float(row[2]) for row in ours], atol=0.01)
 
 
+def test_a_torch_whose_exporter_fails_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.__version__", "2.6.0+cu124")
+    with pytest.raises(
+        InputError, match=r"^torch 2\.6\.0\+cu124 cannot write the model as ONNX; install torch 2\.7 or"
+    ):
+        export_onnx(Happycat(), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("torch.__version__", "2.15.0a0+git1234")
+    assert can_export()
+
+
 def test_vectors_are_no_images(tmp_path):
+    if not can_export():
+        pytest.skip("a torch that exports")
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     with pytest.raises(InputError, match="a model of vectors has no images"):

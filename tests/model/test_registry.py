@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,10 +154,13 @@ def test_hidden_names_stay_taken_and_those_of_dropped_classes_are_free(registry)
 
 
 def test_who_is_not_there(registry):
-    with pytest.raises(InputError, match="there is no class 'tigr'; is 'tiger' meant"):
+    with pytest.raises(InputError, match=r"there is no class 'tigr'; is 'tiger' meant\?$"):
         registry.find("tigr")
     with pytest.raises(InputError, match=r"there is no class 99; there are 0 \(lion\), 1 \(tiger\)"):
         registry.find(99)
+    for beyond in (5, -1):
+        with pytest.raises(InputError, match=f"there is no class {beyond}"):
+            registry.find(beyond)
     with pytest.raises(InputError, match="by its id or its name"):
         registry.find(1.5)
     assert registry.find(np.int64(1)).name == "tiger"
@@ -241,6 +245,7 @@ def test_ids_of_undone_versions_are_not_given_again(registry):
         {"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "b", "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 0, "merge": 0}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 5, "merge": 0}]},
+        {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 1, "merge": 0}], "next_id": 1},
         {"classes": [{"name": ["a"], "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": "0", "rows": [0]}]},
         {"next_id": 10**12},
@@ -277,3 +282,252 @@ def test_spaces_around_a_typed_name_do_not_count(registry):
     assert registry.name(3, " fox ").name == "fox"
     with pytest.raises(InputError, match="'fox' is class 3 already"):
         registry.name(4, "fox ")
+
+
+def counted(registry: ClassRegistry) -> dict[int, int]:
+    assert registry.counts is not None
+    return dict(registry.counts.by_id)
+
+
+def test_images_are_counted_by_the_places_of_living_classes(registry):
+    registry.drop("tiger")
+    registry.count([0, 0, 1, 3, -1, -1, 2], stage=4)
+    assert counted(registry) == {0: 2, 2: 1, 3: 1, 4: 1}
+    assert (registry.counts.stage, registry.counts.total, registry.counts.exact) == (4, 7, True)
+    registry.count([], stage=5)
+    assert set(counted(registry).values()) == {0}
+
+
+def test_corrections_make_estimates_of_the_counts(registry):
+    registry.count([0] * 10 + [1] * 4 + [3] * 7, stage=1)
+    registry.name("lion", "cat")
+    assert registry.counts.exact
+    registry.merge("cat", "tiger")
+    assert counted(registry) == {0: 14, 2: 0, 3: 7, 4: 0}
+    assert not registry.counts.exact
+    registry.split("cat")  # by what each had learned: 10 and 11 images
+    assert counted(registry) == {0: 7, 1: 7, 2: 0, 3: 7, 4: 0}
+    registry.drop("cat")
+    assert counted(registry) == {1: 7, 2: 0, 3: 7, 4: 0}
+    registry.forget(registry.find(3))
+    assert counted(registry) == {1: 7, 2: 0, 4: 0}
+    registry.add("fox", 2, tree())
+    assert registry.counts is None
+    registry.split("fox")  # nothing is counted: nothing to divide
+    assert registry.counts is None
+
+
+def test_a_class_that_is_forgotten_was_never_there(registry):
+    registry.forget(registry.find(3))
+    with pytest.raises(InputError, match="no class 3"):
+        registry.find(3)
+    assert (registry.entries[3].rows, registry.entries[3].dropped) == ((), True)
+    assert registry.add(None, 2, tree()).id == 5
+    assert len(again(registry)) == 5
+
+
+def test_classes_that_are_held_apart_are_never_merged(registry):
+    registry.hold_apart("tiger", "lion")
+    assert registry.apart == {(0, 1)}
+    registry.hold_apart("lion", "tiger")
+    assert again(registry).apart == {(0, 1)}
+    lion, tiger, crab = registry.entries[:3]
+    assert registry.held_apart(lion, tiger)
+    assert registry.held_apart(tiger, lion)
+    assert not registry.held_apart(lion, crab)
+    assert registry.held_apart_from(lion) == {1}
+    assert registry.held_apart_from(crab) == set()
+    with pytest.raises(InputError, match="tiger and lion are held apart"):
+        registry.merge("crab", "tiger", "lion")
+    registry.merge("crab", "tiger")  # whoever takes one in is held apart, too
+    assert registry.held_apart_from(lion) == {2}
+    with pytest.raises(InputError, match="lion and crab are held apart"):
+        registry.merge("lion", "crab")
+    with pytest.raises(InputError, match="crab cannot be held apart from itself; split it"):
+        registry.hold_apart("crab", "#2")
+
+
+def test_classes_held_apart_that_were_merged_before_count_for_nothing(registry):
+    registry.merge("lion", "tiger")
+    registry.apart.add((0, 1))
+    assert registry.held_apart_from(registry.find("lion")) == set()
+
+
+def test_merges_are_numbered_over_all_classes(registry):
+    registry.merge("lion", "tiger")
+    registry.merge("crab", 3)
+    assert [entry.merge for entry in registry.entries] == [None, 0, None, 1, None]
+    registry.split("lion")
+    registry.merge("crab", 4)
+    assert [entry.merge for entry in registry.entries] == [None, None, None, 1, 2]
+
+
+def test_a_half_of_a_class_whose_rows_are_several_is_the_last_of_them(registry):
+    """A class that was made of rows of others, as a person's examples are."""
+    rows = tuple(registry.find(i).rows[0] for i in range(3))
+    registry.entries[0] = replace(registry.find("lion"), rows=rows)
+    for i in (1, 2):
+        registry.entries[i] = replace(registry.entries[i], rows=(), dropped=True)
+    kept, new = registry.split("lion")
+    assert (kept.rows, new.rows, new.id, new.stage) == (rows[:2], rows[2:], 5, 0)
+
+
+def test_what_moved_images_changed_goes_to_a_half_once(registry):
+    pool = registry.pool
+    row = registry.find("lion").rows[0]
+    halves = pool.children[row].tolist()
+    change, before = 3.0 * pool.vectors[halves[1]].astype(np.float64), [pool.sum(half) for half in halves]
+    pool.shift(row, change, 3)
+    registry.split("lion")
+    np.testing.assert_allclose(pool.sum(halves[1]) - before[1], change, atol=1e-5)
+    np.testing.assert_array_equal(pool.sum(halves[0]), before[0])
+    rows = (*registry.find("tiger").rows, *registry.find("crab").rows)
+    registry.entries[1], registry.entries[2] = (
+        replace(registry.entries[1], rows=rows),
+        replace(registry.entries[2], rows=(), dropped=True),
+    )
+    halves = pool.children[rows[0]].tolist()
+    pool.shift(rows[0], change, 3)
+    before = [pool.sum(half) for half in halves]
+    registry.split("tiger")  # its rows part: none is divided
+    np.testing.assert_array_equal([pool.sum(half) for half in halves], before)
+
+
+def test_why_a_class_cannot_be_split_depends_on_who_made_it(registry):
+    registry.add("fox", 1, tree(1), taught=True)
+    with pytest.raises(
+        InputError, match=r"its 1 images were too few.*move some of them to another class, or split it by"
+    ):
+        registry.split("fox")
+    registry.add(None, 1, tree(1))
+    with pytest.raises(InputError, match="go back before they were discovered and ask for more classes"):
+        registry.split("#6")
+
+
+def test_ignored_images_are_no_class(registry):
+    registry.add(None, 1, tree(6), ignored=True, dropped=True)
+    with pytest.raises(InputError, match="class 5 is no class: a person said that its 6 images are to be left alone"):
+        registry.find("#5")
+    assert len(registry) == 5
+
+
+def test_taught_numbers_do_not_change_the_numbers_of_discovered_classes():
+    registry = ClassRegistry()
+    for name in (1, 5):
+        registry.add(name, 0, tree())
+    registry.add(None, 1, tree())
+    registry.add(3, 0, tree(), taught=True)
+    registry.add(4, 1, tree())
+    assert labels(registry) == [1, 5, 6, 3, 4]
+
+
+def test_what_is_stored_of_a_table(registry):
+    registry.hold_apart(3, 2)
+    registry.hold_apart(1, 0)
+    stored = registry.metadata()
+    assert stored["next_id"] == 5
+    assert stored["apart"] == [(0, 1), (2, 3)]
+    assert stored["counts"] is None
+    registry.count([0, 1], stage=0)
+    assert again(registry).counts == registry.counts
+    assert set(registry.new_arrays()) <= set(registry.arrays())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"apart": [[0, 9]]}, "held apart that are not there"),
+        ({"apart": [[0, 5]]}, "held apart that are not there"),
+        ({"apart": [[1, 0]]}, "held apart that are not there"),
+        ({"apart": [[1, 1]]}, "held apart that are not there"),
+        ({"apart": [[-1, 1]]}, "apart of the table"),
+        ({"classes": [{"name": "a", "stage": 0, "rows": [0], "dropped": True}]}, "no class"),
+        (
+            {"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "b", "stage": 0, "rows": []}]},
+            "no class, or one",
+        ),
+        ({"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "a", "stage": 0, "rows": [1]}]}, "of one name"),
+        ({"classes": [{"name": 1, "stage": 0, "rows": [0]}, {"name": 1.0, "stage": 0, "rows": [1]}]}, "of one name"),
+        ({"classes": [{"name": "1", "stage": 0, "rows": [0]}, {"name": 1, "stage": 0, "rows": [1]}]}, "of one name"),
+        ({"classes": [{"name": "a", "stage": 0, "rows": [-1]}]}, "rows|-1"),
+    ],
+)
+def test_why_a_table_is_refused(registry, change, reason):
+    with pytest.raises(StorageError, match=reason):
+        ClassRegistry.of({**registry.metadata(), **change, "next_id": 2}, registry.arrays())
+
+
+def test_a_dropped_class_leaves_its_name_to_another_in_what_is_stored(registry):
+    classes = [
+        {"name": "a", "stage": 0, "rows": [0], "dropped": True},
+        {"name": "a", "stage": 0, "rows": [1]},
+        {"name": "b", "stage": 0, "rows": [2], "merged_into": 0, "merge": 0},
+        {"name": "b", "stage": 0, "rows": [3]},
+    ]
+    found = ClassRegistry.of({**registry.metadata(), "classes": classes, "next_id": 4}, registry.arrays())
+    assert [entry.id for entry in found] == [1, 3]
+
+
+def test_merges_in_a_circle_and_very_deep_ones_are_refused(registry):
+    def chain(number: int, last: dict) -> list[dict]:
+        merged = [
+            {"name": None, "stage": 0, "rows": [], "dropped": True, "merged_into": i + 1, "merge": i}
+            for i in range(number)
+        ]
+        return [*merged, last]
+
+    living = {"name": "a", "stage": 0, "rows": [0]}
+    for classes in (
+        [living, {"name": "b", "stage": 0, "rows": [1], "merged_into": 2, "merge": 0},
+         {"name": "c", "stage": 0, "rows": [2], "merged_into": 1, "merge": 0}],
+        chain(1002, living),
+    ):  # fmt: skip
+        stored = {**registry.metadata(), "classes": classes, "next_id": len(classes)}
+        with pytest.raises(StorageError, match="is part of"):
+            ClassRegistry.of(stored, registry.arrays())
+    deep = chain(900, living)
+    assert len(ClassRegistry.of({**registry.metadata(), "classes": deep, "next_id": 901}, registry.arrays())) == 1
+
+
+def test_hints_name_at_most_five_classes(registry):
+    with pytest.raises(InputError, match=r"4 \(class 4\)$"):
+        registry.find("zzzz")
+    registry.add("wolf", 0, tree())
+    with pytest.raises(InputError, match=r"4 \(class 4\), …$"):
+        registry.find("zzzz")
+
+
+def test_rows_and_images_of_a_class_with_what_was_merged_into_it(registry):
+    registry.merge("tiger", "crab")
+    registry.merge("lion", "tiger")
+    rows = [registry.entries[i].rows[0] for i in range(3)]
+    assert registry.owned(registry.find("lion")) == rows
+    assert registry.owned(registry.find(3)) == list(registry.entries[3].rows)
+
+
+def test_typed_words_are_numbers_only_where_names_are_numbers(registry):
+    assert registry.typed("12") == "12"
+    numbered = ClassRegistry()
+    for name in (1, 5):
+        numbered.add(name, 0, tree())
+    assert numbered.typed("12") == 12
+    assert numbered.typed("cat") == "cat"
+    assert numbered.called(numbered.entries[0]) == "1"
+
+
+def test_names_of_dropped_classes(registry):
+    for number in (3, 4):
+        registry.name(number, "fox")
+        registry.drop("fox")
+    with pytest.raises(InputError, match="fox was dropped; only going back"):
+        registry.find("fox")
+    registry.drop("lion")
+    registry.name("tiger", "lion")
+    with pytest.raises(InputError, match="'lion' is class 1 already"):
+        registry.name("crab", "lion")
+
+
+def test_a_row_beyond_the_last_is_refused(registry):
+    classes = [{"name": "a", "stage": 0, "rows": [len(registry.pool)]}]
+    with pytest.raises(StorageError, match="rows that are not there"):
+        ClassRegistry.of({**registry.metadata(), "classes": classes, "next_id": 1}, registry.arrays())

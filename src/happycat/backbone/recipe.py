@@ -15,6 +15,7 @@ from happycat.base.errors import InputError
 from happycat.images.pictures import Pictures
 
 SHARD = 64  # pictures; a kill costs what was computed of a shard or two
+MOST_SHARDS = 2**20  # of a store: 67 million pictures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,16 @@ class Recipe(Checked):
     num_tokens: int  # a view; 1 for features
     dim: int
     shard: int = field(default_factory=lambda: SHARD)  # pictures a file
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shard < 1 or min(self.num_pictures, self.num_tokens, self.dim, self.image_size) < 0:
+            raise InputError(f"no {self.kind} can be stored of {self.num_pictures} pictures, {self.shard} in a file")
+        if self.num_pictures > MOST_SHARDS * self.shard:
+            raise InputError(
+                f"{self.num_pictures} pictures are more than the {MOST_SHARDS * self.shard} that one store holds; "
+                "give fewer at a time"
+            )
 
     @classmethod
     def of(cls, trunk: Trunk, fingerprint: str, pictures: Pictures, plan: ViewPlan, views: int) -> Recipe:

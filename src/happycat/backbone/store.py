@@ -36,8 +36,13 @@ from happycat.base.errors import DamagedError, HappycatError, InUseError, Storag
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
 from happycat.base.sealed import read_sealed, write_sealed
-from happycat.base.strict_json import as_json
+from happycat.base.strict_json import as_json, check_shape
 
+SHAPE = {  # of a recipe, in JSON
+    **dict.fromkeys(("kind", "backbone", "precision", "pictures"), str),
+    **dict.fromkeys(("num_pictures", "image_size", "view_seed", "num_tokens", "dim", "shard"), int),
+    **{"view_names": [str], "crop_share": (int, float), "mirror": bool},
+}
 NAMES = "names.tensors"
 PRIVATE = 0o700  # permissions of what holds something of an image
 Places = Sequence[int]  # of pictures in a store
@@ -52,9 +57,9 @@ def shards_of(number: int, size: int) -> list[range]:
 def read_recipe(path: Path) -> Recipe | None:
     """The recipe in a file; None if it holds no recipe."""
     try:
-        found = read_sealed(path)
+        found = check_shape(read_sealed(path), SHAPE, "the recipe")
         return Recipe(**{**found, "view_names": tuple(found["view_names"])})
-    except (HappycatError, TypeError, KeyError):
+    except (HappycatError, TypeError):  # a member that a recipe has not
         return None
 
 

@@ -40,7 +40,7 @@ def keeping(model: Path) -> Iterator[Path]:
     """The folder MODEL.cache for embeddings, should the command be interrupted; it goes when the work is done."""
     cache = model.with_name(f"{model.name}.cache")
     tag = cache / TAG
-    if cache.exists() and not tag.is_file():
+    if cache.exists() and not tag.is_file() and not _is_empty(cache):  # a kill may come before the tag is there
         raise InputError(f"{cache} is in the way: embeddings are kept there meanwhile; rename it, or the model")
     with storage_errors(cache):
         cache.mkdir(0o700, parents=True, exist_ok=True)
@@ -52,6 +52,11 @@ def keeping(model: Path) -> Iterator[Path]:
             shutil.rmtree(cache, ignore_errors=True)
         raise
     shutil.rmtree(cache, ignore_errors=True)
+
+
+def _is_empty(folder: Path) -> bool:
+    with storage_errors(folder):
+        return folder.is_dir() and not any(folder.iterdir())
 
 
 def kept_so_far(display: Display, cache: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ StrategyOption = Annotated[
     str, typer.Option(help="how processes train together: auto or ddp (data-parallel)", rich_help_panel=PROCESSES)
 ]
 STRATEGIES = ("auto", "ddp")
+NOTICED = 0.1  # seconds after which it is noticed that a process has ended before all were connected
 
 
 class Processes(NamedTuple):
@@ -87,7 +90,7 @@ def together(processes: Processes, device: str, advice: str) -> Iterator[tuple[R
     from happycat.base.ranks import Helped
     from happycat.base.together import Together
 
-    fabric = _launch(processes, device)
+    fabric = _launch(processes, device, advice)
     ranks = Together(fabric.device)
     results.quiet = not ranks.first
     lifeline = Lifeline(advice)
@@ -106,7 +109,7 @@ def together(processes: Processes, device: str, advice: str) -> Iterator[tuple[R
     dist.destroy_process_group()
 
 
-def _launch(processes: Processes, device: str) -> Any:
+def _launch(processes: Processes, device: str, advice: str) -> Any:
     """Start the processes, or join those that are started, and connect them."""
     from lightning_fabric import Fabric
 
@@ -115,7 +118,42 @@ def _launch(processes: Processes, device: str) -> Any:
     accelerator = device.partition(":")[0]
     try:
         fabric = Fabric(accelerator=accelerator, devices=processes.devices, num_nodes=processes.nodes, strategy="ddp")
-        fabric.launch()
+        with _children_watched(fabric, processes.devices * processes.nodes, advice):
+            fabric.launch()
     except (RuntimeError, ValueError) as error:  # what Fabric makes of GPUs that are not there
         raise InputError(f"{processes.devices} processes cannot be started: {str(error).splitlines()[0]}") from error
     return fabric
+
+
+@contextmanager
+def _children_watched(fabric: Any, size: int, advice: str) -> Iterator[None]:
+    """Until all processes are connected, end if one of them does; one that was killed could not say so: it is said.
+
+    Fabric has a watch of its own, which kills this process without a word: the list that it looks at is emptied. Once
+    the processes are connected, each notices when another dies (`Lifeline`).
+    """
+    connected = threading.Event()
+
+    def watch() -> None:
+        children: list[Any] = []
+        while not connected.wait(NOTICED):
+            started = getattr(getattr(fabric.strategy, "launcher", None), "procs", [])
+            while started:
+                children.append(started.pop(0))
+            ended = [(number, child.poll()) for number, child in enumerate(children, 2) if child.poll()]
+            if ended and not connected.is_set():
+                for child in children:
+                    child.kill()
+                number, code = ended[0]
+                if code < 0:  # by a signal
+                    line = f"process {number} of {size} has ended before the work was done; {advice}"
+                    print(f"happycat: {line}", file=sys.stderr, flush=True)
+                os._exit(max(code, 1))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        connected.set()
+        watcher.join()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 TOLERANCE = 1e-3  # of a probability
+OLDEST = (2, 7)  # torch; the exporter of 2.6 fails, with old and with newer versions of onnxscript
 
 
 class Exported(nn.Module):
@@ -82,7 +83,15 @@ def export_onnx(cat: Happycat, path: Path) -> float:
         return _checked(model, runtime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"]))
 
 
+def can_export() -> bool:
+    """Whether the exporter of the torch that is installed works."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= OLDEST
+
+
 def _packages() -> tuple[ModuleType, ModuleType]:
+    if not can_export():
+        newer = ".".join(map(str, OLDEST))
+        raise InputError(f"torch {torch.__version__} cannot write the model as ONNX; install torch {newer} or newer")
     try:
         import onnx
         import onnxruntime

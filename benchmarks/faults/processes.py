@@ -1,0 +1,108 @@
+"""Fault injection on helpers of a run: ranks and DataLoader workers are killed; one line, then the run goes on (Linux).
+
+    python benchmarks/faults/processes.py --kills 10
+
+A small run (`tests/helpers/runs.py`) is started by two processes, or by one that has worker processes read its images;
+one of the processes that it started is killed at a random moment. The run must end with one line that says so, and
+`--resume` must go on. With workers it ends the same to the bit as one that was not killed; with two processes it
+gives the same predictions. Prints how many kills there were of each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests are no package that is installed
+
+from tests.cli.test_processes import BENCH, ENVIRONMENT, PYTHON, TWO, same_run
+from tests.helpers.runs import assert_same_run
+
+KINDS = {"rank": [*TWO, "--workers", "0"], "worker": ["--workers", "2"]}
+LIMIT = 600  # seconds that a run may take at most: one that hangs is an error
+
+
+def command(kind: str, out: Path, resume: bool) -> list[str]:
+    return [*PYTHON, "happycat", *BENCH, *KINDS[kind], "--out", str(out), *(["--resume"] if resume else [])]
+
+
+def helpers(parent: int, kind: str) -> list[int]:
+    """The processes that a run has started: other ranks, or workers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if entry.name.isdigit() and int(fields[1]) == parent:
+                is_rank = b"LOCAL_RANK=1" in (entry / "environ").read_bytes().split(b"\0")
+                command_line = (entry / "cmdline").read_bytes()
+                if is_rank if kind == "rank" else b"resource_tracker" not in command_line:
+                    found.append(int(entry.name))
+        except (OSError, IndexError):  # it has just ended
+            continue
+    return found
+
+
+def killed(kind: str, out: Path, chance: random.Random) -> bool | None:
+    """Start or go on; whether a helper was killed, None if the run came to its end before that."""
+    resume = (out / "run.json").exists()
+    words = {"env": ENVIRONMENT, "stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command(kind, out, resume), **words) as started:
+        moment, begun, hit = chance.uniform(0, 8), None, False
+        limit = time.monotonic() + LIMIT
+        while started.poll() is None and not hit:
+            if time.monotonic() > limit:
+                raise SystemExit(f"a run hangs: {started.pid}")
+            if (out / "run.json").exists() and (there := helpers(started.pid, kind)):
+                begun = begun or time.monotonic()
+                if time.monotonic() - begun >= moment * (kind == "rank") + 0.1 * moment:
+                    try:
+                        os.kill(chance.choice(there), signal.SIGKILL)
+                        hit = True
+                    except ProcessLookupError:
+                        continue
+            time.sleep(0.01)
+        said = started.communicate(timeout=LIMIT)[1]
+    lines = [line for line in said.splitlines() if line.startswith("happycat:")]
+    if started.returncode == 0:
+        return None if not hit else False  # it was killed when it was not needed any more
+    if len(lines) != 1 or "Traceback" in said:
+        raise SystemExit(f"after a kill of a {kind} the run ended with {started.returncode}:\n{said[-3000:]}")
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=10, help="of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance, done = random.Random(given.seed), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in KINDS:
+            reference, out = Path(folder) / f"{kind}-reference", Path(folder) / kind
+            subprocess.run(command(kind, reference, False), env=ENVIRONMENT, check=True, capture_output=True)
+            while done[kind] < given.kills:
+                end = killed(kind, out, chance)
+                done[kind] += end is True
+                done[f"{kind}, not needed any more"] += end is False
+                if end is not True:
+                    (assert_same_run if kind == "worker" else same_run)(reference, out)
+                    print(f"{done[kind]} kills of a {kind}, a run that ends the same", flush=True)
+                    shutil.rmtree(out)
+            if out.exists():
+                subprocess.run(command(kind, out, True), env=ENVIRONMENT, check=True, capture_output=True)
+                (assert_same_run if kind == "worker" else same_run)(reference, out)
+    for kind, number in done.items():
+        print(f"{kind}: {number} kills")
+
+
+if __name__ == "__main__":
+    main()
