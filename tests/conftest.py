@@ -50,6 +50,14 @@ def finished(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
+def undrawn(monkeypatch):
+    """The pictures of a run are not drawn, which takes as long as a small run itself; for tests of something else."""
+    from happycat.benchmark import drawings
+
+    monkeypatch.setattr(drawings, "draw_run", lambda record, images, title: record.folder / "summary.png")
+
+
+@pytest.fixture
 def fewer_digits(monkeypatch):
     """A third of the data set of digits, and of what a stage has of it: for tests whether things run."""
     from sklearn.datasets import load_digits

@@ -172,6 +172,20 @@ def test_text_example_runs_on_fewer_documents(tmp_path, capsys):
     assert "new classes found, 1 there are" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(not is_installed(OFFLINE), reason="needs pip install 'happycat[offline]'")
+def test_digits_example_runs_on_fewer_digits(tmp_path, monkeypatch, capsys):
+    """So few of so many numbers each that torch does not find the eigenvalues, either."""
+    monkeypatch.chdir(tmp_path)
+    fewer = {
+        "EACH, LABELLED = range(7), range(7, 10), 30, 20": "EACH, LABELLED = range(4), range(4, 5), 12, 8",
+        "for digit in range(10)": "for digit in range(5)",
+        "image_size=96": "image_size=32",
+    }
+    cell = run_with(tmp_path, "digits.py", fewer)
+    assert len(cell["again"].classes_) == 4 + len(cell["found"].new)
+    assert f"remembers the backbone {OFFLINE}" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_text_example_finds_packages_that_were_not_labelled(capsys):
     cell = runpy.run_path(str(EXAMPLES / "text.py"))
@@ -183,6 +197,7 @@ def test_text_example_finds_packages_that_were_not_labelled(capsys):
     assert "new classes found, 3 there are" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_installed(OFFLINE), reason="needs pip install 'happycat[offline]'")
 def test_digits_example_finds_digits_that_were_not_labelled(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

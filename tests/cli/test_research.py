@@ -85,6 +85,7 @@ def test_bench_on_a_folder_of_images(say, tmp_path):
     assert json.loads((run / "summary.json").read_text())["final_all"] == scores[2]["all"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_fresh_views(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     arguments = ("bench", "happy", root, "--base-classes", 2, "--stages", 2, *QUICK, "--fresh-views", "-o", "run")
@@ -93,6 +94,7 @@ def test_fresh_views(say, tmp_path):
     assert not (Path("run") / "tokens").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_written_split_gives_the_same_images(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     code, out, _ = say("stages", root, "--base-classes", 2, "--stages", 2, "--split-seed", 3, "-o", "mine.json")
@@ -157,6 +159,7 @@ def test_values_out_of_range(say, flags):
     mistake(say("bench", "happy", "digits", *flags), flags[0].strip("-").replace("-", "_"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_unreadable_and_empty_images(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     (root / "class1" / "3.png").write_bytes(b"")
@@ -169,6 +172,7 @@ def test_unreadable_and_empty_images(say, tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_image_damaged_during_a_run_is_named_and_nothing_is_lost(say, tmp_path, monkeypatch):
     root = folder_of_images(tmp_path / "shop")
     arguments = ("bench", "happy", root, "--base-classes", 2, "--stages", 2, "--split-seed", 0, *QUICK, "-o", "run")
@@ -268,6 +272,7 @@ def test_a_run_folder_that_is_none(say):
     mistake(say("demo", "-o", "elsewhere", "--resume"), "not a run folder")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_resume_begins_a_run_that_was_killed_before_it_began(say, tmp_path):
     root = folder_of_images(tmp_path / "shop")
     (tmp_path / "run").mkdir()

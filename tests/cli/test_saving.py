@@ -17,6 +17,7 @@ from happycat.images.datasets import load
 from happycat.model import file as model_file
 from tests.cli.test_research import folder_of_images, mistake, say  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 QUICK = ("--episodes", 1)
 TRAINED = ("--base-epochs", 6, "--batch-size", 16, "--projector-hidden", 16, "--projector-out", 8)
 GLYPHS = ("glyphs", "--option", "num_classes=8", "--option", "per_class=20", "--base-classes", 4, "--stages", 2, *QUICK)

@@ -205,12 +205,13 @@ def test_points_have_unit_length_and_the_state_holds_the_space():
     assert space(x[:, 0].view(200, 3, 4)).shape == (200, 3, 3)
 
 
-def test_a_solver_that_does_not_converge_is_asked_again_in_double_precision(monkeypatch):
-    """It fails in float32 on some matrices of many zeros; which ones depends on the machine."""
+@pytest.mark.parametrize("failing", [{torch.float32}, {torch.float32, torch.float64}])
+def test_a_solver_that_does_not_converge_is_asked_again_in_double_precision_then_another_one_is(monkeypatch, failing):
+    """It fails in float32 on some matrices of many zeros, on a few in float64; which ones depends on the machine."""
     solve = torch.linalg.eigh
 
     def fails(matrix):
-        if matrix.dtype == torch.float32:
+        if matrix.dtype in failing:
             raise torch.linalg.LinAlgError("the algorithm failed to converge")
         return solve(matrix)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import scipy.linalg
 import torch
 from sklearn.isotonic import IsotonicRegression
 from torch import Tensor, nn
@@ -115,14 +116,18 @@ class Scatter:
 def eigenvectors(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (d,), the smallest first, and eigenvectors (d, d) of a symmetric matrix.
 
-    In float32 the solver does not converge on some matrices with very many eigenvalues that are 0, as features give
-    that are 0 for all images; in float64 it does.
+    In float32 torch's solver does not converge on some matrices with very many eigenvalues that are 0, as features give
+    that are 0 for all images, or that are many more than the images. In float64 it mostly does; where it does not,
+    another solver (LAPACK's evr) does.
     """
-    try:
-        values, vectors = torch.linalg.eigh(matrix)
-    except torch.linalg.LinAlgError:
-        values, vectors = (part.to(matrix.dtype) for part in torch.linalg.eigh(matrix.double()))
-    return values, vectors
+    for exact in (matrix, matrix.double()):
+        try:
+            values, vectors = torch.linalg.eigh(exact)
+            return values.to(matrix.dtype), vectors.to(matrix.dtype)
+        except torch.linalg.LinAlgError:
+            continue
+    values, vectors = map(torch.from_numpy, scipy.linalg.eigh(matrix.double().cpu().numpy(), driver="evr"))
+    return values.to(matrix), vectors.to(matrix)
 
 
 def _long(points: Tensor) -> Tensor:
