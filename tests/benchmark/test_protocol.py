@@ -556,3 +556,9 @@ def test_a_split_of_a_run_folder_has_a_checksum_that_is_verified(tmp_path):
     (tmp_path / "split.json").write_text(text.replace('"split_seed": 0', '"split_seed": 1'))
     with pytest.raises(DamagedError, match="checksum"):
         Split.read(tmp_path / "split.json")
+
+
+def test_as_many_images_as_new_classes_are_enough():
+    split = good_split()
+    images = {name: [str(4 + i)] for i, name in enumerate(split.classes[4:7])}
+    check_split(with_stage(split, 1, images), batch_size=3)
