@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from happycat.base.errors import InputError
+from happycat.base.errors import DamagedError, InputError
+from happycat.base.sealed import write_sealed
+from happycat.base.strict_json import as_json
 from happycat.benchmark import protocol as stages
 from happycat.benchmark.protocol import Protocol, Split, check_split, default_protocol, make_split, read_order
 from happycat.images.pictures import ArrayPictures, FilePictures, Images
@@ -529,3 +531,34 @@ def test_plan_text():
         "Stage 1: 3 new classes, 19 unlabelled images",
         "Stage 2: 3 new classes, 22 unlabelled images",
     ]
+
+
+def test_the_least_seeds_and_the_fewest_base_classes():
+    assert Protocol(base_classes=2, order_seed=0, split_seed=0).order_seed == 0
+    for name in ("order_seed", "split_seed"):
+        with pytest.raises(InputError, match=name):
+            Protocol(**{"base_classes": 2, name: -1})
+    assert default_protocol(make_images(classes=4)).base_classes == 2
+    assert default_protocol(make_images(classes=3)).base_classes == 2
+    assert default_protocol(make_images(classes=7)).base_classes == 3
+
+
+def test_blank_lines_of_an_order_file_are_no_classes(tmp_path):
+    (tmp_path / "order.txt").write_text("a\n   \n\n b \n")
+    assert read_order(tmp_path / "order.txt") == ("a", "b")
+
+
+def test_a_split_of_a_run_folder_has_a_checksum_that_is_verified(tmp_path):
+    split = good_split()
+    write_sealed(tmp_path / "split.json", as_json(split.content()))
+    assert Split.read(tmp_path / "split.json") == Split.of(as_json(split.content()), "it")
+    text = (tmp_path / "split.json").read_text()
+    (tmp_path / "split.json").write_text(text.replace('"split_seed": 0', '"split_seed": 1'))
+    with pytest.raises(DamagedError, match="checksum"):
+        Split.read(tmp_path / "split.json")
+
+
+def test_as_many_images_as_new_classes_are_enough():
+    split = good_split()
+    images = {name: [str(4 + i)] for i, name in enumerate(split.classes[4:7])}
+    check_split(with_stage(split, 1, images), batch_size=3)

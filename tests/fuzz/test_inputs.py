@@ -23,7 +23,7 @@ from happycat.images.decoding import picture_or_reason, read_picture, reason_aga
 from happycat.images.pictures import ArrayPictures, Images
 from tests.helpers.damage import ODD_TEXT, damaged, in_one_line, try_many
 
-FEW, MANY = 60, 10_000  # inputs of each reader in the usual run, and in the long one
+FEW, MANY = 20, 10_000  # inputs of each reader in the usual run, and in the long one
 NUMBERS = [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.slow)]
 
 
@@ -185,7 +185,7 @@ PICTURES = pictures()
 LONG = [pytest.param(MANY // 5, id="many", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("number", [pytest.param(12, id="few"), *LONG])
+@pytest.mark.parametrize("number", [pytest.param(4, id="few"), *LONG])
 @pytest.mark.parametrize("kind", PICTURES)
 def test_images(tmp_path, kind, number):
     paths = (tmp_path / f"picture{i}" for i in itertools.count())

@@ -24,7 +24,7 @@ from tests.app.visits import ORIGIN, TOKEN
 from tests.helpers.damage import ODD_JSON, ODD_TEXT, try_many
 from tests.helpers.forgery import change_something, put_together, taken_apart
 
-NUMBERS = [pytest.param(60, id="few"), pytest.param(6_000, id="many", marks=pytest.mark.slow)]
+NUMBERS = [pytest.param(30, id="few"), pytest.param(6_000, id="many", marks=pytest.mark.slow)]
 CLEAR = {200, 400, 403, 404, 405, 409}
 
 POSTS = [
@@ -86,7 +86,7 @@ def _dumped(values: dict) -> bytes:
     return json.dumps(values).encode()  # with NaN, Infinity and lone surrogates, as Python writes them
 
 
-@pytest.mark.parametrize("number", [pytest.param(20, id="few"), pytest.param(5_000, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [pytest.param(12, id="few"), pytest.param(5_000, id="many", marks=pytest.mark.slow)])
 def test_forged_proposals(shop, tmp_path, number):
     """Right checksums, anything else inside: the model is as it was, or has one version more that works."""
     shutil.copytree(shop.parent, tmp_path / "whole", dirs_exist_ok=True)

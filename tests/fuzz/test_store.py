@@ -24,7 +24,7 @@ from happycat.base.strict_json import as_json
 from happycat.cli.doctor import health
 from tests.helpers.damage import ODD_JSON, damaged, in_one_line, try_many
 
-NUMBERS = [pytest.param(40, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
+NUMBERS = [pytest.param(15, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.slow)]
 FEATURES = torch.arange(40.0).reshape(10, 1, 4)
 RECIPE = Recipe(
     kind="features", backbone="b", precision="torch.float32", pictures="p", num_pictures=10, view_names=("centre",),

@@ -80,7 +80,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", [*list(CHANGES)[:-1], pytest.param("page", marks=pytest.mark.slow)])
 def test_a_full_disk_at_every_operation(shop, tmp_path, what):
     folder = tmp_path / "now"
     model, before = folder / shop.name, len(model_file.history(shop))

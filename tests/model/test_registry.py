@@ -245,7 +245,6 @@ def test_ids_of_undone_versions_are_not_given_again(registry):
         {"classes": [{"name": "a", "stage": 0, "rows": [0]}, {"name": "b", "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 0, "merge": 0}]},
         {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 5, "merge": 0}]},
-        {"classes": [{"name": "a", "stage": 0, "rows": [0], "merged_into": 1, "merge": 0}], "next_id": 1},
         {"classes": [{"name": ["a"], "stage": 0, "rows": [0]}]},
         {"classes": [{"name": "a", "stage": "0", "rows": [0]}]},
         {"next_id": 10**12},
@@ -531,3 +530,12 @@ def test_a_row_beyond_the_last_is_refused(registry):
     classes = [{"name": "a", "stage": 0, "rows": [len(registry.pool)]}]
     with pytest.raises(StorageError, match="rows that are not there"):
         ClassRegistry.of({**registry.metadata(), "classes": classes, "next_id": 1}, registry.arrays())
+
+
+def test_a_class_that_is_part_of_one_just_beyond_the_last_is_refused(registry):
+    classes = [
+        {"name": "a", "stage": 0, "rows": [0]},
+        {"name": "b", "stage": 0, "rows": [1], "merged_into": 2, "merge": 0},
+    ]
+    with pytest.raises(StorageError, match="class 1 is part of 2"):
+        ClassRegistry.of({**registry.metadata(), "classes": classes, "next_id": 2}, registry.arrays())
