@@ -79,7 +79,8 @@ def make_model(
     if pictures:
         draw(pictures, [inbox / key for key in review.keys])
     count_images(registry, points, calm.softmax_temperature, 1, review.digests)
-    more = {"found": {"new": []}, "results": str(results), "review": review.write(results), "images": images}
+    found = {"images": images, "new": list(range(known, known + new))}
+    more = {"found": found, "results": str(results), "review": review.write(results), "images": images}
     state = State(calm, registry, 1, 0.7, 0)
     model_file.create(model, base_part(None, None, None, views=1), version_part(state), f"discover {inbox}", more)
     return model

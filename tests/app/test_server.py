@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -13,7 +15,10 @@ from PIL import Image
 from happycat.app import routes
 from happycat.app.guard import new_token
 from happycat.app.pictures import Thumbnails
+from happycat.model.editor import Editor
 from tests.app.visits import HOST, ORIGIN, TOKEN
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_and_its_scripts_are_served_with_a_strict_policy(still):
@@ -221,3 +226,11 @@ def test_paths_that_are_no_text(visit):
     number = visit.state()["review"]["id"]
     assert visit.get(f"api/images/{number}").json()["path"][0] == "a\udcff.png"
     assert visit.get(f"thumb/{number}/0").status_code == 404
+
+
+def test_the_benchmark_of_many_images_makes_a_model_that_the_app_opens(tmp_path):
+    spec = importlib.util.spec_from_file_location("app_benchmark", ROOT / "benchmarks" / "app.py")
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    model = benchmark.make_model(tmp_path, images=40, known=3, new=2, features=8, pictures=None)
+    assert len(Editor(model).review.keys) == 40
