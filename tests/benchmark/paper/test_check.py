@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from happycat import Happycat
+from happycat.base.errors import InputError
 from happycat.base.metrics import Accuracy
 from happycat.benchmark.paper import check
 from happycat.benchmark.paper.bound import SHRINKAGE, linear_discriminant, nearest_mean
@@ -195,6 +196,13 @@ def test_the_digits_are_there_without_a_file():
     assert images.train.vectors.shape[1] == 64
     assert len(images.train) + len(images.test) == 1797
     assert 0 < images.train.vectors.max() <= 1
+
+
+def test_a_file_that_unpacks_to_far_more_than_it_is_is_refused_unread(tmp_path):
+    arrays = {**made_arrays(), "X": np.zeros((152, 4096))}
+    np.savez_compressed(tmp_path / "packed.npz", **arrays)
+    with pytest.raises(InputError, match=r"would unpack to 4,9\d\d,\d{3} bytes, which no file of features does"):
+        read_features(tmp_path / "packed.npz")
 
 
 # Splits

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -21,6 +21,7 @@ ARRAYS = ("X", "cls", "part")
 TOKEN = "class_token"
 PARTS = ("train", "test")
 FEWEST_CLASSES = 4
+MOST_PACKED = 100  # times as many bytes in memory as in the file; features are packed to a half at best
 UNREADABLE = (  # what NumPy and zipfile make of a file that is damaged, or no such file
     *(OSError, ValueError, EOFError, TypeError, AttributeError, RuntimeError, MemoryError),
     *(BadZipFile, zlib.error),
@@ -97,6 +98,12 @@ def _arrays(path: Path) -> list[Any]:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
+        with ZipFile(path) as packed:
+            unpacked = sum(one.file_size for one in packed.infolist())
+        if unpacked > MOST_PACKED * path.stat().st_size:
+            raise InputError(
+                f"{path} would unpack to {unpacked:,} bytes, which no file of features does; make it again"
+            )
         with np.load(path, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
                 raise InputError(f"{path} has no array {missing[0]!r}; it needs {', '.join(ARRAYS)}")
