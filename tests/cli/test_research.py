@@ -416,7 +416,7 @@ def test_features_are_written_for_calm_check(say, tmp_path):
     assert (data.classes, len(data.train), len(data.test)) == (("class0", "class1", "class2", "class3"), 16, 4)
     code, out, err = say(*asked, "-o", "token.npz")
     assert code == 0, err
-    assert (class_token_of(data), class_token_of(read_features(Path("token.npz")))) == (192, None)
+    assert (class_token_of(data), class_token_of(read_features(Path("token.npz")))) == (64, None)
     with np.load("both.npz") as both, np.load("token.npz") as token:
         assert (both["key"] == token["key"]).all()
         unit = token["X"] / np.linalg.norm(token["X"], axis=1, keepdims=True)
