@@ -446,6 +446,6 @@ def test_skipped_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_very_long_cell_of_a_table_does_not_fill_the_screen(tmp_path):
     (tmp_path / "labels.csv").write_text(f"path,label\n{'x' * 10_000},cat\n")
-    with pytest.raises(InputError, match=r"1 left out, first: x{300}…: File name too long") as caught:
+    with pytest.raises(InputError, match=r"1 left out, first: x+ … x+: File name too long") as caught:
         gather_labelled(tmp_path / "labels.csv")
-    assert len(str(caught.value)) < 1000
+    assert len(str(caught.value)) <= 1000

@@ -1,13 +1,18 @@
 """Exceptions: `HappycatError` and its kinds, for what a person can cause and put right."""
 
+LONGEST = 1000  # characters of a message; what a file holds, and a message quotes, may be of any length
 DEAD_WORKER = "DataLoader worker (pid"  # how torch says that a process that reads images was killed
 
 
 class HappycatError(Exception):
     """Something a person can put right; the message says what, what was found, and what to do.
 
-    The commands print it as one line and exit with code 2.
+    The commands print it as one line and exit with code 2. Of a very long message the middle is left out.
     """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 + 3 :]}"
 
 
 class InputError(HappycatError):

@@ -33,7 +33,6 @@ from happycat.images.finding import (
 from happycat.images.pictures import FilePictures, Images, Pictures
 
 AT_ONCE = 256  # files handed to the threads at a time
-LONGEST = 300  # characters of a path in a message
 ADVICE = "give a folder of images, or a CSV file that lists them"
 
 
@@ -206,9 +205,5 @@ def _contradiction(file: Candidate, group: list[Candidate]) -> str:
 
 def _nothing(source: str, skipped: list[Skipped], advice: str) -> str:
     """One line that says what was looked at and what to do."""
-    seen = "no files there"
-    if skipped:
-        path, reason = skipped[0]
-        path = path if len(path) <= LONGEST else f"{path[:LONGEST]}…"  # a table's cell may be of any length
-        seen = f"{len(skipped)} left out, first: {path}: {reason}"
+    seen = f"{len(skipped)} left out, first: {skipped[0].path}: {skipped[0].reason}" if skipped else "no files there"
     return shown(f"no image can be used in {source} ({seen}); {advice}")
