@@ -138,7 +138,7 @@ class NumberModel:
         losses = [one.loss / one.images for one in useful if one.images and one.loss >= penalty.of(one.images)]
         if not losses:
             return None
-        gain = float(np.median(losses)) - penalty.image  # of an image; positive, since half of them are worth more
+        gain = float(np.median(losses)) - penalty.image  # of an image; positive, since each is worth its penalty
         return math.ceil(SMALLEST * penalty.component / gain)
 
     def probabilities(self, steps: Sequence[Step]) -> np.ndarray:
