@@ -1,4 +1,4 @@
-"""Linear layers in bytes: exact integers, rows on their own, close to fp32; and never mixed with another precision."""
+"""Linear layers in bytes: groups of inputs on their own, close to fp32; and never mixed with another precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from happycat import Happycat
 from happycat.backbone import int8
 from happycat.backbone.config import BackboneConfig, build, build_for_features
 from happycat.backbone.extraction import FeatureExtractor
-from happycat.backbone.int8 import Int8Linear
+from happycat.backbone.int8 import GROUP, Int8Network
 from happycat.base.errors import InputError
 from happycat.images.pictures import ArrayPictures
 from happycat.model.export import can_export, export_onnx
@@ -25,8 +25,7 @@ NAME = "test_vit"
 
 @pytest.fixture(autouse=True)
 def _packages():
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
 
 
 @pytest.fixture(scope="module")
@@ -41,63 +40,86 @@ def config(weights, **changes) -> BackboneConfig:
     return BackboneConfig(**{"name": NAME, "weights": weights, "image_size": 32, "device": "cpu", **changes})
 
 
-def layer(inputs: int = 24, outputs: int = 40, bias: bool = True) -> nn.Linear:
-    torch.manual_seed(1)
-    return nn.Linear(inputs, outputs, bias=bias).requires_grad_(False)
+class Flat(nn.Module):
+    """Pixels (B, 3, 8, 8), 192 numbers a view, through one linear layer."""
+
+    def __init__(self, bias: bool = True):
+        super().__init__()
+        torch.manual_seed(1)
+        self.linear = nn.Linear(192, 40, bias=bias).requires_grad_(False)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.linear(pixels.flatten(1))
 
 
-def by_hand(linear: nn.Linear, x: torch.Tensor) -> torch.Tensor:
-    """y = Σ r (q − z) s Q + b, row by row and output by output, in double precision."""
-    y = torch.empty(len(x), linear.out_features, dtype=torch.double)
-    for i, row in enumerate(x.double()):
-        low, high = min(row.min(), 0), max(row.max(), 0)
-        r = max((high - low) / 255, 1e-30)
-        z = round(float(-low / r))
-        q = torch.tensor([min(255, max(0, round(float(value / r)) + z)) for value in row])
-        for j, w in enumerate(linear.weight.double()):
-            s = max(w.abs().max() / 127, 1e-30)
-            y[i, j] = r * s * ((q - z) * (w / s).round()).sum() + (0 if linear.bias is None else linear.bias[j])
+def quantised(flat: Flat) -> Int8Network:
+    return Int8Network(flat, flat, "flat", 8)
+
+
+def views(number: int) -> torch.Tensor:
+    return torch.randn(number, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def with_rounded_weights(flat: Flat, pixels: torch.Tensor) -> torch.Tensor:
+    """y = x (s ∘ Q)ᵀ + b, output by output, in double precision."""
+    x, y = pixels.flatten(1).double(), torch.empty(len(pixels), 40, dtype=torch.double)
+    for j, w in enumerate(flat.linear.weight.double()):
+        s = max(w.abs().max() / 127, 1e-30)
+        y[:, j] = x @ ((w / s).round() * s) + (0 if flat.linear.bias is None else flat.linear.bias[j])
     return y
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("signed", [True, False])
-def test_a_layer_computes_its_equation(monkeypatch, bias, signed):
-    if signed and not int8._signed_bytes():
-        pytest.skip("this CPU multiplies signed bytes inexactly")
-    monkeypatch.setattr(int8, "_signed_bytes", lambda: signed)
-    linear, x = layer(bias=bias), torch.randn(5, 24, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(Int8Linear(linear)(x).double(), by_hand(linear, x), atol=1e-5, rtol=1e-4)
+def test_a_layer_computes_its_equation(bias):
+    """Each input is off by half a step of its group at most."""
+    flat, pixels = Flat(bias), views(5)
+    said, exact = quantised(flat)(pixels).double(), with_rounded_weights(flat, pixels)
+    step = pixels.flatten(1).unflatten(1, (-1, GROUP)).abs().amax(2) / 127  # (B, groups)
+    reach = flat.linear.weight.abs().unflatten(1, (-1, GROUP)).sum(2) * 1.01  # (40, groups)
+    assert ((said - exact).abs() <= step @ reach.T / 2 + 1e-5).all()
+
+
+def test_one_large_number_spoils_its_group_alone():
+    flat, pixels = Flat(), views(2)
+    flat.linear.weight[:, :GROUP] = 0
+    pixels[0, 0, 0, 0] = 1e6
+    torch.testing.assert_close(quantised(flat)(pixels), flat(pixels), rtol=0, atol=0.03)
 
 
 def test_the_largest_products_do_not_overflow():
-    linear = layer(512, 3, bias=False)
-    linear.weight.fill_(-1.0)
-    x = torch.ones(2, 512)
-    x[1] = -3.0
-    torch.testing.assert_close(Int8Linear(linear)(x), linear(x), rtol=1e-5, atol=1e-3)
+    flat = Flat(bias=False)
+    flat.linear.weight.fill_(-1.0)
+    pixels = torch.ones(2, 3, 8, 8)
+    pixels[1] = -3.0
+    torch.testing.assert_close(quantised(flat)(pixels), flat(pixels), rtol=1e-4, atol=1e-3)
 
 
-def test_rows_do_not_depend_on_each_other():
-    quantised = Int8Linear(layer())
-    x = torch.randn(6, 24)
-    x[3] *= 1000
-    torch.testing.assert_close(quantised(x)[:3], quantised(x[:3]), rtol=0, atol=1e-6)
+def test_views_do_not_depend_on_each_other():
+    network, pixels = quantised(Flat()), views(6)
+    pixels[3] *= 1000
+    torch.testing.assert_close(network(pixels)[:3], network(pixels[:3]), rtol=0, atol=1e-6)
 
 
-def test_a_row_of_zeros_and_a_weight_of_zeros():
-    linear = layer()
-    linear.weight[7] = 0
-    y = Int8Linear(linear)(torch.zeros(2, 3, 24))
-    torch.testing.assert_close(y, linear.bias.expand(2, 3, 40))
+def test_black_pixels_and_weights_of_zeros():
+    flat = Flat()
+    flat.linear.weight[7] = 0
+    torch.testing.assert_close(quantised(flat)(torch.zeros(2, 3, 8, 8)), flat.linear.bias.expand(2, 40))
 
 
 def test_what_is_not_finite_is_seen():
-    x = torch.randn(2, 24)
-    x[0, 0] = torch.nan
-    y = Int8Linear(layer())(x)
-    assert not y[0].isfinite().any()
-    assert y[1].isfinite().all()
+    flat = Flat()
+    flat.linear.weight[0, 0] = torch.nan
+    assert not quantised(flat)(views(2))[:, 0].isfinite().any()
+
+
+def test_another_number_of_threads_computes_the_same():
+    network, pixels, threads = quantised(Flat()), views(6), torch.get_num_threads()
+    one = network(pixels)
+    torch.set_num_threads(threads + 1)
+    try:
+        torch.testing.assert_close(network(pixels), one, rtol=0, atol=1e-6)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_the_features_of_a_vit_are_close(weights):
@@ -147,12 +169,12 @@ def test_what_int8_is_not_for(weights, monkeypatch):
     real = builtins.__import__
 
     def without(name, *more):
-        if name == "onnxruntime":
+        if name == "openvino":
             raise ImportError(name=name)
         return real(name, *more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match=r"onnxruntime, which is not installed; pip install 'happycat\[int8\]'"):
+    with pytest.raises(InputError, match=r"openvino, which is not installed; pip install 'happycat\[int8\]'"):
         build(config(weights, precision="int8"))
     assert not int8.is_installed()
 

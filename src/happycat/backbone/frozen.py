@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from happycat.backbone.fingerprint import fingerprint
-from happycat.backbone.int8 import quantise
+from happycat.backbone.int8 import ARITHMETIC, Int8Network
 
 
 class Frozen(nn.Module):
@@ -34,7 +34,8 @@ class Frozen(nn.Module):
         super().__init__()
         self.name, self.image_size, self.precision = name, image_size, precision
         self.model = model
-        self._before: str | None = None  # the fingerprint of the weights before they were cast or quantised
+        self._before: str | None = None  # the fingerprint of the weights before they were cast
+        self._int8: Int8Network | None = None  # what computes in their place in int8
         self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1) * 255, persistent=False)
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1) * 255, persistent=False)
 
@@ -47,7 +48,8 @@ class Frozen(nn.Module):
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that change when anything that shapes the output changes."""
-        return fingerprint([*self._input(), str(self.precision)], self.model.state_dict())
+        arithmetic = ARITHMETIC if self.precision is torch.int8 else str(self.precision)
+        return fingerprint([*self._input(), arithmetic], self.model.state_dict())
 
     def weights_fingerprint(self) -> str:
         """Sixteen hex digits of the weights, the image size and the normalisation, the same in any precision."""
@@ -55,9 +57,16 @@ class Frozen(nn.Module):
 
     def quantise(self) -> None:
         """Compute the linear layers in int8 from now on."""
-        if self._before is None:
-            self._before = self.weights_fingerprint()
-            quantise(self.model, self.name)
+        if self._int8 is None:
+            self._int8 = Int8Network(self.compute, self.model, self.name, self.image_size)
+
+    def outputs(self, views: Tensor) -> Tensor:
+        """What the network makes of the views, all of them together."""
+        return (self._int8 or self.compute)(self.normalised_pixels(views))
+
+    def compute(self, pixels: Tensor) -> Tensor:
+        """What the network makes of normalised pixels, in floating-point numbers."""
+        raise NotImplementedError
 
     def _input(self) -> list:
         return [self.name, self.image_size, self.mean.tolist(), self.std.tolist()]

@@ -1,135 +1,115 @@
-"""Int8 quantisation of linear layers, dynamic and per row, computed by ONNX Runtime on a CPU."""
+"""Int8 quantisation of a network's linear layers, dynamic and by groups of inputs, computed by OpenVINO on a CPU."""
 
 from __future__ import annotations
 
-import functools
-import platform
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from happycat.base.errors import InputError
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    import openvino
 
 MISSING = "precision int8 needs {}, which is not installed; pip install 'happycat[int8]', or choose fp32"
-ZERO = 128  # what stands for 0 in unsigned bytes
-TINY = 1e-30  # in place of the range of a row whose values are all the same
+GROUP = 64  # inputs of a token with a scale of their own
+TINY = np.float32(1e-30)  # in place of the range of weights that are all 0
+ARITHMETIC = f"int8, OpenVINO, groups of {GROUP}"  # what the fingerprint of what was computed says
 
 
-class Int8Linear(nn.Module):
-    """A linear layer in bytes: y ≈ x Wᵀ + b.
+class Int8Network:
+    """A network (B, 3, S, S) → Tensor whose linear layers are computed in bytes: y ≈ x Wᵀ + b.
 
-    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. A row of x has its own scale r
-    and zero z, x ≈ r (q − z) with bytes q, so that a token is quantised alike whatever goes in with it. Then
-    y = r s ∘ ((q − 128) Qᵀ) + r (128 − z) (W 1) + b, of which (q − 128) Qᵀ, (N, in) × (in, out), is exact in integers.
+    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. Each `GROUP` inputs of a token have their
+    own scale, found when they are there, so that a token is quantised alike whatever goes in with it, and one
+    large number spoils 63 others at most. On a CPU without VNNI the weights alone are bytes, and x stays in fp32.
     """
 
-    columns: Tensor
-    scale: Tensor
-    zeros: Tensor
-    sums: Tensor
-    bias: Tensor
+    def __init__(self, compute: Callable[[Tensor], Tensor], network: nn.Module, name: str, image_size: int):
+        """`compute` is what is traced: a function of pixels that calls the network."""
+        check_installed()
+        if not any(isinstance(part, nn.Linear) for part in network.modules()):
+            raise InputError(f"backbone {name} has no linear layers, for which int8 is; choose precision fp32 or bf16")
+        try:
+            self._graph = _traced(compute, image_size)
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"backbone {name} cannot be computed in int8; choose fp32 or bf16") from error
+        _put_weights_in_bytes(self._graph)
+        self._compiled: dict[int, openvino.CompiledModel] = {}  # by the number of threads
 
-    def __init__(self, linear: nn.Linear):
-        super().__init__()
-        weight = linear.weight.detach()
-        scale = weight.abs().amax(1).clamp_min(TINY) / 127
-        steps, signed = (weight / scale[:, None]).round(), _signed_bytes()
-        columns = steps.to(torch.int8) if signed else (steps + ZERO).to(torch.uint8)
-        bias = torch.zeros(len(weight)) if linear.bias is None else linear.bias.detach()
-        self.register_buffer("columns", columns.T.contiguous())
-        self.register_buffer("scale", scale)
-        self.register_buffer("sums", (steps * scale[:, None]).sum(1))
-        self.register_buffer("bias", bias)
-        self.register_buffer("zeros", torch.full((len(weight),), 0 if signed else ZERO, dtype=columns.dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = x.reshape(-1, x.shape[-1])
-        low, high = rows.amin(1).clamp_max(0), rows.amax(1).clamp_min(0)  # `aminmax` takes 17 times as long
-        scale = ((high - low) / 255).clamp_min(TINY)
-        zero = (-low / scale).round()
-        given = {"rows": rows, "row_scale": scale, "row_zero": zero.to(torch.uint8)}
-        given |= {"columns": self.columns, "scale": self.scale, "zeros": self.zeros}
-        product = _product(torch.get_num_threads(), self.columns.dtype is torch.int8)
-        y = torch.from_numpy(product.run(None, {name: value.numpy() for name, value in given.items()})[0])
-        y.mul_(scale[:, None]).addcmul_((scale * (ZERO - zero))[:, None], self.sums).add_(self.bias)
-        return y.unflatten(0, x.shape[:-1])
+    def __call__(self, pixels: Tensor) -> Tensor:
+        threads = torch.get_num_threads()
+        if threads not in self._compiled:
+            self._compiled[threads] = _compile(self._graph, threads)
+        return torch.from_numpy(np.array(self._compiled[threads]([pixels.contiguous().numpy()])[0]))
 
 
-def quantise(model: nn.Module, name: str) -> None:
-    """Put int8 layers in the place of the model's linear ones; what else there is stays as it is."""
-    _packages()
-    found = [
-        (module, part, child)
-        for module in model.modules()
-        for part, child in module.named_children()
-        if type(child) is nn.Linear
-    ]
-    if not found:
-        raise InputError(f"backbone {name} has no linear layers, for which int8 is; choose precision fp32 or bf16")
-    for module, part, child in found:
-        setattr(module, part, Int8Linear(child))
+def check_installed() -> None:
+    """Say what is missing and how to get it, if int8 cannot be computed."""
+    try:
+        import openvino  # noqa: F401
+    except ImportError as error:
+        raise InputError(MISSING.format(error.name)) from error
 
 
 def is_installed() -> bool:
-    """Whether the packages that int8 needs are there."""
+    """Whether the package that int8 needs is there."""
     try:
-        _packages()
+        check_installed()
     except InputError:
         return False
     return True
 
 
-def _packages() -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise InputError(MISSING.format(error.name)) from error
+class _Traceable(nn.Module):
+    def __init__(self, compute: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.compute(pixels)
 
 
-def _signed_bytes() -> bool:
-    """Whether unsigned times signed bytes are multiplied exactly; the integers are the same either way.
+def _traced(compute: Callable[[Tensor], Tensor], image_size: int) -> openvino.Model:
+    """OpenVINO's graph of a function of pixels, for any number of views."""
+    import openvino
 
-    Without VNNI an x86 CPU adds pairs of such products in 16 bits, which overflow. Unsigned times unsigned bytes
-    are exact there, and a little slower.
-    """
-    x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-    return not x86 or getattr(torch.cpu, "_is_vnni_supported", bool)()
+    views = torch.zeros(2, 3, image_size, image_size)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tracer's, about shapes, which are always the same here
+        graph = openvino.convert_model(_Traceable(compute), example_input=views, verbose=False)
+    graph.reshape([-1, *views.shape[1:]])
+    return graph
 
 
-@functools.lru_cache(maxsize=4)
-def _product(threads: int, signed: bool) -> InferenceSession:
-    """ONNX Runtime's product of rows, which it quantises, and bytes, by so many threads; one serves all layers."""
-    import onnxruntime
-    from onnx import TensorProto, helper
+def _put_weights_in_bytes(graph: openvino.Model) -> None:
+    """Replace x Wᵀ by x (s ∘ Q)ᵀ, which OpenVINO computes in bytes, wherever W is a constant matrix."""
+    from openvino import opset13 as op
 
-    kind = TensorProto.INT8 if signed else TensorProto.UINT8
-    described = helper.make_tensor_value_info
-    inputs = [
-        described("rows", TensorProto.FLOAT, ["n", "in"]),
-        described("row_scale", TensorProto.FLOAT, ["n"]),
-        described("row_zero", TensorProto.UINT8, ["n"]),
-        described("columns", kind, ["in", "out"]),
-        described("scale", TensorProto.FLOAT, ["out"]),
-        described("zeros", kind, ["out"]),
-    ]
-    constants = [
-        helper.make_tensor("one", TensorProto.FLOAT, [], [1.0]),
-        helper.make_tensor("zero", TensorProto.UINT8, [], [ZERO]),
-    ]
-    quantised = helper.make_node("QuantizeLinear", ["rows", "row_scale", "row_zero"], ["bytes"], axis=0)
-    names = ["bytes", "columns", "one", "scale", "zero", "zeros"]
-    product = helper.make_node("MatMulIntegerToFloat", names, ["y"], domain="com.microsoft")
-    output = described("y", TensorProto.FLOAT, ["n", "out"])
-    graph = helper.make_graph([quantised, product], "product", inputs, [output], constants)
-    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=versions, ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    # Threads that spin between two layers would take the processor from torch's.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for node in graph.get_ordered_ops():
+        weight = node.input_value(1).get_node() if node.get_type_name() == "MatMul" else None
+        if weight is None or weight.get_type_name() != "Constant" or len(weight.get_output_shape(0)) != 2:
+            continue
+        rows = weight.get_data() if node.get_attributes()["transpose_b"] else weight.get_data().T
+        scale = np.maximum(np.abs(rows).max(1, keepdims=True), TINY) / np.float32(127)
+        with np.errstate(invalid="ignore"):  # weights that are no numbers: their scale, which is none, shows it
+            steps = op.constant(np.round(rows / scale).astype(np.int8))
+        columns = op.multiply(op.convert(steps, "f32"), op.constant(scale))
+        product = op.matmul(node.input_value(0), columns, node.get_attributes()["transpose_a"], True)
+        node.output(0).replace(product.output(0))
+
+
+def _compile(graph: openvino.Model, threads: int) -> openvino.CompiledModel:
+    import openvino
+
+    options = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP,
+        "ENABLE_CPU_PINNING": False,  # a pinned thread waits for its core, whoever has it
+    }
+    return openvino.Core().compile_model(graph, "CPU", options)

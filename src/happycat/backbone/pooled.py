@@ -42,29 +42,20 @@ class PooledBackbone(Frozen):
     def at_once(self, views: Tensor) -> Tensor:
         """All of the views together."""
         if self.precision is not torch.bfloat16:
-            return self._pooled(views)
+            return self.outputs(views).float()
         with torch.autocast(self.device.type, dtype=self.precision):
-            return self._pooled(views)
+            return self.outputs(views).float()
 
-    def quantise(self) -> None:
-        """Compute the linear layers in int8 from now on; a model that reads their weights itself is refused."""
-        super().quantise()
-        try:
-            self._pooled(torch.zeros(1, 3, self.image_size, self.image_size, dtype=torch.uint8))
-        except (AttributeError, RuntimeError, TypeError) as error:
-            raise InputError(f"backbone {self.name} cannot be computed in int8; choose fp32 or bf16") from error
-
-    def _pooled(self, views: Tensor) -> Tensor:
-        pixels = self.normalised_pixels(views).contiguous(memory_format=torch.channels_last)
-        maps = self.model.forward_features(pixels)  # type: ignore[operator]
-        return self.model.forward_head(maps, pre_logits=True).float()  # type: ignore[operator]
+    def compute(self, pixels: Tensor) -> Tensor:
+        maps = self.model.forward_features(pixels.contiguous(memory_format=torch.channels_last))  # type: ignore[operator]
+        return self.model.forward_head(maps, pre_logits=True)  # type: ignore[operator]
 
     @torch.inference_mode()
     def _dim(self) -> int:
         """The length of a feature vector; one black view shows whether the model takes images of this size."""
         side = self.image_size
         try:
-            features = self._pooled(torch.zeros(1, 3, side, side, dtype=torch.uint8))
+            features = self.outputs(torch.zeros(1, 3, side, side, dtype=torch.uint8))
         except (RuntimeError, AssertionError, ValueError, TypeError, IndexError, AttributeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(f"backbone {self.name} cannot take images of {side} pixels a side: {reason}") from error

