@@ -8,7 +8,7 @@ from timm.models.vision_transformer import VisionTransformer
 
 from happycat.backbone import tail as tail_module
 from happycat.backbone.tail import Tail, attentive_mean
-from happycat.backbone.trunk import Tokens, Trunk
+from happycat.backbone.trunk import Rows, Tokens, Trunk
 from happycat.backbone.weights import check_model
 
 SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 48, "depth": 3, "num_heads": 4, "num_classes": 0}
@@ -178,3 +178,31 @@ def test_a_trunk_in_training_gets_its_gradient():
     reference = model.blocks[1].mlp.fc1.weight.grad
     difference = trunk.model.blocks[1].mlp.fc1.weight.grad - reference
     assert difference.abs().max() < 1e-4 * reference.abs().max()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 100])
+def test_tokens_that_lie_here_and_there_are_tokens(monkeypatch, rows):
+    """What the tail makes of views that lie in several places, and its gradients, are those of one tensor of them."""
+    monkeypatch.setattr(tail_module, "CHUNK", rows * 5 * 48)
+    trunk, tail = cut(random_model("dino"))
+    together = trunk(random_views()).rounded()
+    apart = Tokens(Rows([view.clone() for view in together.normalised]), together.cls)
+    assert apart.normalised.shape == together.normalised.shape
+    found = []
+    for tokens in (together, apart):
+        tail.zero_grad()
+        features = tail(tokens)
+        features.square().sum().backward()
+        found.append([features.detach(), *(p.grad.clone() for p in tail.parameters() if p.grad is not None)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+def test_rows_stay_where_they_lie_unless_another_device_wants_them():
+    views = torch.arange(24.0).view(2, 3, 4).bfloat16()
+    rows = Rows(list(views))
+    assert rows.to(torch.device("cpu")) is rows
+    assert rows.to(torch.device("meta")).shape == (2, 3, 4)
+    rows.touch()
+    assert torch.equal(rows[1:].float(), views[1:].float())
+    assert torch.equal(rows.first(), views[:, 0])

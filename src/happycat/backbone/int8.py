@@ -24,9 +24,9 @@ ARITHMETIC = f"int8, OpenVINO, groups of {GROUP}"  # what the fingerprint of wha
 class Int8Network:
     """A network (B, 3, S, S) → Tensor whose linear layers are computed in bytes: y ≈ x Wᵀ + b.
 
-    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. Each `GROUP` inputs of a token have their
-    own scale, found when they are there, so that a token is quantised alike whatever goes in with it, and one
-    large number spoils 63 others at most. On a CPU without VNNI the weights alone are bytes, and x stays in fp32.
+    Weights are W ≈ s ∘ Q with 127 steps on either side and a scale s for each output. Each `GROUP` inputs of a token
+    have their own scale, found when they are there, so that a token is quantised alike whatever goes in with it, and
+    one large number spoils 63 others at most. On a CPU without VNNI the weights alone are bytes, and x stays in fp32.
     """
 
     def __init__(self, compute: Callable[[Tensor], Tensor], network: nn.Module, name: str, image_size: int):

@@ -23,7 +23,7 @@ class ClassAndPatches(nn.Module):
         self.tail, self.first_patch, self.dim = tail, first_patch, 2 * tail.dim
 
     def forward(self, tokens: Tokens) -> Tensor:
-        patches = tokens.normalised[:, self.first_patch :].float().mean(1)
+        patches = tokens.normalised.float()[:, self.first_patch :].mean(1)
         return torch.cat([normalize(self.tail(tokens), dim=-1), normalize(patches, dim=-1)], -1)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.trunk import Rows, Tokens
 
 
 class Tail(nn.Module):
@@ -47,7 +47,7 @@ class Tail(nn.Module):
         x = x + block.ls2(block.mlp(block.norm2(x)))
         return self.norm(x)
 
-    def _attend(self, x: Tensor) -> Tensor:
+    def _attend(self, x: Tensor | Rows) -> Tensor:
         """The heads' outputs for the class token, side by side, (B, D); x is (B, N, D)."""
         attention, norm = cast(Attention, self.block.attn), cast(nn.LayerNorm, self.block.norm1)
         batch, _, dim = x.shape
@@ -56,7 +56,8 @@ class Tail(nn.Module):
         w_q, w_k, w_v = (attention.qkv.weight * norm.weight).chunk(3)
         bias = attention.qkv.weight @ norm.bias
         b_q, _, b_v = (bias if attention.qkv.bias is None else bias + attention.qkv.bias).chunk(3)
-        q = linear(x[:, 0].float(), w_q, b_q) * attention.scale  # (B, D)
+        first = x.first() if isinstance(x, Rows) else x[:, 0]
+        q = linear(first.float(), w_q, b_q) * attention.scale  # (B, D)
         q = q.view(batch, heads, -1).transpose(0, 1)  # (H, B, d)
         probe = torch.bmm(q, w_k.view(heads, -1, dim)).transpose(0, 1)  # (B, H, D)
         mean = attentive_mean(probe, x)  # (B, H, D)
@@ -64,39 +65,39 @@ class Tail(nn.Module):
         return out.transpose(0, 1).reshape(batch, -1) + b_v
 
 
-def attentive_mean(probe: Tensor, x: Tensor) -> Tensor:
+def attentive_mean(probe: Tensor, x: Tensor | Rows) -> Tensor:
     """softmax(probe · xᵀ) x, the tokens' mean by attention: probes (B, H, D) and tokens (B, N, D) to (B, H, D)."""
-    if probe.requires_grad and not x.requires_grad:
+    if isinstance(x, Rows) or (probe.requires_grad and not x.requires_grad):
         return _FrozenTokensMean.apply(probe, x)
     x = x.float()
     return torch.bmm(torch.bmm(probe, x.transpose(1, 2)).softmax(-1), x)
 
 
-CHUNK = 2**20  # numbers in a thread's piece of the tokens: 4 MB in fp32, which stay in a CPU's cache
+CHUNK = 2**19  # numbers in a thread's piece of the tokens: 2 MB in fp32, which stay in a CPU's cache
 
 
 class _FrozenTokensMean(torch.autograd.Function):
     """`attentive_mean` of tokens without gradient, in pieces.
 
-    Tokens are most of the memory that a step reads. Here they are read as they are stored, twice, and
+    Tokens are most of the memory that a step reads. Here they are read where and as they are stored, twice, and
     only a piece at a time is turned into fp32.
     """
 
     @staticmethod
-    def forward(ctx: Any, probe: Tensor, x: Tensor) -> Tensor:
+    def forward(ctx: Any, probe: Tensor, x: Tensor | Rows) -> Tensor:
         weights = probe.new_empty(*probe.shape[:2], x.shape[1])
         mean = probe.new_empty(probe.shape)
         for piece in _pieces(x):
             some = x[piece].float()
             torch.softmax(torch.bmm(probe[piece], some.transpose(1, 2)), -1, out=weights[piece])
             torch.bmm(weights[piece], some, out=mean[piece])
-        ctx.save_for_backward(weights, x)
+        ctx.weights, ctx.x = weights, x  # neither goes in or out as a tensor with a gradient
         return mean
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        weights, x = ctx.saved_tensors
+        weights, x = ctx.weights, ctx.x
         to_probe = torch.empty_like(gradient)
         for piece in _pieces(x):
             some, w = x[piece].float(), weights[piece]
@@ -105,9 +106,9 @@ class _FrozenTokensMean(torch.autograd.Function):
         return to_probe, None
 
 
-def _pieces(x: Tensor) -> Iterator[slice]:
+def _pieces(x: Tensor | Rows) -> Iterator[slice]:
     """The rows of x (B, N, D) in pieces of about `CHUNK` numbers for each thread; on a GPU, all at once."""
-    step = max(1, CHUNK * torch.get_num_threads() // x[0].numel()) if x.device.type == "cpu" else len(x)
+    step = max(1, CHUNK * torch.get_num_threads() // x.shape[1:].numel()) if x.device.type == "cpu" else len(x)
     return (slice(start, start + step) for start in range(0, len(x), step))
 
 

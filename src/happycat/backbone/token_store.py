@@ -12,7 +12,7 @@ from torch import Tensor
 from happycat.backbone.recipe import Recipe
 from happycat.backbone.store import Extract, Places, Store, recipes_in
 from happycat.backbone.tensor_file import Tensors, map_tensors
-from happycat.backbone.trunk import Tokens
+from happycat.backbone.trunk import Rows, Tokens
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
 
@@ -60,14 +60,13 @@ class TokenStore(Store):
         self.fill(given)
 
     def views(self, index: Tensor, slot: Tensor) -> Tokens:
-        """Tokens of the given slots of the given pictures."""
+        """Tokens of the given slots of the given pictures, which are left where they lie."""
         size, views = self.recipe.shard, len(self.recipe.view_names)
         shards, rows = (index // size).tolist(), (index % size * views + slot).tolist()
         places = list(zip(shards, rows, strict=True))
-        return Tokens(
-            torch.stack([self._opened[shard]["tokens"][row] for shard, row in places]),
-            torch.stack([self._opened[shard]["cls"][row] for shard, row in places]),
-        )
+        tokens = Rows([self._opened[shard]["tokens"][row] for shard, row in places])
+        tokens.touch()
+        return Tokens(tokens, torch.stack([self._opened[shard]["cls"][row] for shard, row in places]))
 
     def delete(self) -> None:
         self.__dict__.pop("_opened", None)
@@ -80,4 +79,5 @@ class TokenStore(Store):
 def token_tensors(said: Tokens) -> Tensors:
     """The tensors of a shard's tokens."""
     rounded = said.rounded()
+    assert isinstance(rounded.normalised, Tensor)  # `float`, in `rounded`, has put them into one place
     return {"tokens": rounded.normalised, "cls": rounded.cls}

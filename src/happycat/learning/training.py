@@ -13,7 +13,9 @@ from timm.scheduler import CosineLRScheduler
 from torch import Tensor, nn
 
 from happycat.base.errors import HappycatError, StorageError
+from happycat.base.products import products_for
 from happycat.base.ranks import ALONE, Ranks
+from happycat.base.threads import network_flops
 
 Item = TypeVar("Item")  # what a loss is computed on, a batch mostly
 
@@ -95,9 +97,11 @@ class Training:
         """
         self._begin_phase(modules, schedule)
         rates = make_rates(self._optimizer, schedule)
+        flops = network_flops(nn.ModuleDict(modules))
         while self._epoch < schedule.epochs:
             rates.step(self._epoch)
-            terms = self._one_epoch(batches(), loss)
+            with products_for(flops):
+                terms = self._one_epoch(batches(), loss)
             self._epoch += 1
             yield Epoch(self._number, self._before + schedule.epochs + later, terms)
         if self._kept:
