@@ -61,7 +61,8 @@ class Tail(nn.Module):
         q = q.view(batch, heads, -1).transpose(0, 1)  # (H, B, d)
         probe = torch.bmm(q, w_k.view(heads, -1, dim)).transpose(0, 1)  # (B, H, D)
         mean = attentive_mean(probe, x)  # (B, H, D)
-        out = torch.bmm(mean.transpose(0, 1), w_v.view(heads, -1, dim).transpose(1, 2))  # (H, B, d)
+        mean = mean.transpose(0, 1).contiguous()  # (H, B, D): oneDNN would copy it number by number, going backward
+        out = torch.bmm(mean, w_v.view(heads, -1, dim).transpose(1, 2))  # (H, B, d)
         return out.transpose(0, 1).reshape(batch, -1) + b_v
 
 

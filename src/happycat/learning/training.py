@@ -206,7 +206,8 @@ class Training:
 def check_finite(tensors: dict[str, Tensor], epoch: int) -> None:
     """Refuse to go on with a loss or with weights that an epoch has made infinite or no numbers."""
     for what, tensor in tensors.items():
-        if not tensor.isfinite().all():
+        # One number that is not finite makes the sum so; a sum may also be too large by itself.
+        if not (tensor.sum().isfinite() or tensor.isfinite().all()):
             raise HappycatError(f"{what} diverged in epoch {epoch} (not all of it is finite); lower the learning rate")
 
 
