@@ -141,6 +141,15 @@ def test_a_backbone_is_itself_in_int8_but_computes_something_else(weights):
     assert one.fingerprint() == two.fingerprint()
 
 
+def test_what_is_stored_says_whether_the_cpu_multiplies_bytes(weights, monkeypatch):
+    """Without VNNI the weights alone are bytes: what two kinds of CPU fill together mixes nothing."""
+    trunk, said = build(config(weights, precision="int8")).trunk, set()
+    for vnni in (True, False):
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda vnni=vnni: vnni, raising=False)
+        said.add(trunk.fingerprint())
+    assert len(said) == 2
+
+
 def test_a_vit_that_pools_its_patches_is_quantised_too(tmp_path):
     torch.manual_seed(0)
     name, path = "vit_pwee_patch16_reg1_gap_256", tmp_path / "pooled.safetensors"

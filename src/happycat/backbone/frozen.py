@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from happycat.backbone.fingerprint import fingerprint
-from happycat.backbone.int8 import ARITHMETIC, Int8Network
+from happycat.backbone.int8 import Int8Network, arithmetic
 
 
 class Frozen(nn.Module):
@@ -48,8 +48,8 @@ class Frozen(nn.Module):
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that change when anything that shapes the output changes."""
-        arithmetic = ARITHMETIC if self.precision is torch.int8 else str(self.precision)
-        return fingerprint([*self._input(), arithmetic], self.model.state_dict())
+        how = arithmetic() if self.precision is torch.int8 else str(self.precision)
+        return fingerprint([*self._input(), how], self.model.state_dict())
 
     def weights_fingerprint(self) -> str:
         """Sixteen hex digits of the weights, the image size and the normalisation, the same in any precision."""

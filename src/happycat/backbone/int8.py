@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 MISSING = "precision int8 needs {}, which is not installed; pip install 'happycat[int8]', or choose fp32"
 GROUP = 64  # inputs of a token with a scale of their own
 TINY = np.float32(1e-30)  # in place of the range of weights that are all 0
-ARITHMETIC = f"int8, OpenVINO, groups of {GROUP}"  # what the fingerprint of what was computed says
 
 
 class Int8Network:
@@ -63,6 +62,12 @@ def is_installed() -> bool:
     except InputError:
         return False
     return True
+
+
+def arithmetic() -> str:
+    """What is computed on this CPU, in words: part of the name of what is stored."""
+    vnni = getattr(torch.cpu, "_is_vnni_supported", bool)()
+    return f"int8, OpenVINO, {f'groups of {GROUP}' if vnni else 'weights alone'}"
 
 
 class _Traceable(nn.Module):
