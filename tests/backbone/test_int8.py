@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -228,3 +230,31 @@ def test_as_many_views_as_were_asked_for_are_extracted(weights, monkeypatch):
     cat.discover(pictures(1), 1)
     cat.predict(pictures(1))
     assert seen == [("centre", "1"), ("centre", "1"), ("centre",)]
+
+
+INTERRUPTED = """
+import faulthandler, gc, signal
+import torch
+from torch import nn
+from happycat.backbone.int8 import Int8Network
+
+faulthandler.enable()
+linear = nn.Sequential(nn.Flatten(), nn.Linear(192, 40)).requires_grad_(False)
+networks = [Int8Network(linear, linear, "flat", 8) for _ in range(2)]
+for network in networks:
+    network(torch.zeros(2, 3, 8, 8))
+while networks:
+    networks.pop(0)
+    network = None
+    gc.collect()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_signal_is_taken_after_several_networks():
+    """OpenVINO puts a stack for signals in place while it works, and back what was there before, which may be gone."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr[-500:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -109,12 +110,22 @@ def _put_weights_in_bytes(graph: openvino.Model) -> None:
 
 
 def _compile(graph: openvino.Model, threads: int) -> openvino.CompiledModel:
-    import openvino
-
     options = {
         "INFERENCE_NUM_THREADS": threads,
         "INFERENCE_PRECISION_HINT": "f32",
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP,
         "ENABLE_CPU_PINNING": False,  # a pinned thread waits for its core, whoever has it
     }
-    return openvino.Core().compile_model(graph, "CPU", options)
+    return _core().compile_model(graph, "CPU", options)
+
+
+@functools.lru_cache(1)
+def _core() -> openvino.Core:
+    """The one of this process, for ever.
+
+    Each has a stack for signals, and puts back the one that was there before when it goes: with two of them that may
+    be the stack of one that is gone, and the next signal, a Ctrl-C, ends the process with a segmentation fault.
+    """
+    import openvino
+
+    return openvino.Core()
