@@ -46,12 +46,21 @@ def test_small_work_and_other_machines_are_left_as_they_are(fast, monkeypatch):
         assert allowed() == before
 
 
-def test_products_that_would_be_rounded_are_not_taken(monkeypatch):
-    """On a CPU that multiplies bf16 in tiles, what is allowed would be done."""
-    products._are_faster.cache_clear()
-    monkeypatch.setattr(products, "_are_exact", lambda: False)
-    assert not products._are_faster()
-    products._are_faster.cache_clear()
+@pytest.mark.parametrize(
+    ("maker", "instructions", "exact", "faster"),
+    [
+        ("AuthenticAMD", "AVX512", True, True),
+        ("AuthenticAMD", "AVX512", False, False),  # in tiles, what is allowed would be done
+        ("AuthenticAMD", "AVX2", True, False),
+        ("GenuineIntel", "AVX512", True, False),
+    ],
+)
+def test_which_cpus_they_are_for(tmp_path, monkeypatch, maker, instructions, exact, faster):
+    (tmp_path / "cpuinfo").write_text(f"vendor_id\t: {maker}\n")
+    monkeypatch.setattr(products, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: instructions)
+    monkeypatch.setattr(products, "_are_exact", lambda: exact)
+    assert products._are_faster.__wrapped__() is faster
 
 
 def test_whatever_is_chosen_is_exact_to_fp32():
