@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from scale import class_means
+from scale import class_means, discover
 from scale import images as vectors_of
 
 BACKBONE = "vit_tiny_patch16_224"  # at 32 px, random weights: what grows is everything around it
@@ -185,6 +185,13 @@ def million(images: int, folder: Path) -> dict[str, float]:
     return {"seconds": time.process_time() - started, "disk_mb": folder_size(folder)}
 
 
+def discovery(images: int, folder: Path) -> dict[str, float]:
+    """Images: vectors of 384 numbers, mapped from a file; a class for each hundred, of which a fifth are to be found."""
+    classes = images // 100
+    figures = discover(images, classes - classes // 5, classes // 5, folder / "vectors.npy")
+    return {**figures, "seconds": figures["cpu_seconds"]}
+
+
 def model_file(classes: int, folder: Path) -> dict[str, float]:
     """Classes: fit on ten vectors of 384 numbers each, saved, a class named, loaded again."""
     from happycat import Happycat
@@ -205,6 +212,7 @@ POINTS: dict[str, tuple[Callable[[int, Path], dict[str, float]], tuple[int, ...]
     "evaluation": (evaluation, (100, 1_000, 10_000)),
     "prediction": (prediction, (100, 1_000, 10_000)),
     "million": (million, (100_000, 1_000_000)),
+    "discovery": (discovery, (10_000, 100_000, 1_000_000)),
     "model_file": (model_file, (50, 100, 200)),
 }
 
@@ -231,7 +239,7 @@ def measure(name: str, number: int, answer: Connection) -> None:
     memory.start()
     with tempfile.TemporaryDirectory() as folder:
         result = POINTS[name][0](number, Path(folder))
-    answer.send({"number": number, **result, "memory_mb": memory.largest})
+    answer.send({**result, "number": number, "memory_mb": memory.largest})
 
 
 def exponent(numbers: list[int], values: list[float]) -> float:

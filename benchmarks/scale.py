@@ -24,6 +24,7 @@ import numpy as np
 from happycat import Happycat
 
 FEATURES = 384
+ROWS = 10_000  # images that are made at once
 LABELLED = 25  # images a class of a model that only serves to discover
 GROWTH = {  # the arguments of the runs, of which one thing grows
     "fit: images": [("fit", n, 200, 0) for n in (10_000, 20_000, 40_000)],
@@ -39,8 +40,16 @@ def class_means(number: int, generator: np.random.Generator) -> np.ndarray:
     return (generator.standard_normal((number, FEATURES)) * spread * np.sqrt(FEATURES / 8)).astype(np.float32)
 
 
-def images(means: np.ndarray, ids: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    return means[ids] + generator.standard_normal((len(ids), FEATURES), dtype=np.float32)
+def images(
+    means: np.ndarray, ids: np.ndarray, generator: np.random.Generator, file: Path | None = None
+) -> np.ndarray:
+    """An image of each of the classes `ids`, in memory or mapped from a new file."""
+    shape = len(ids), FEATURES
+    vectors = np.lib.format.open_memmap(file, "w+", np.float32, shape) if file else np.empty(shape, np.float32)
+    for start in range(0, len(ids), ROWS):
+        some = ids[start : start + ROWS]
+        vectors[start : start + ROWS] = means[some] + generator.standard_normal((len(some), FEATURES), np.float32)
+    return vectors
 
 
 def peak() -> float:
@@ -70,22 +79,26 @@ def fit(number: int, classes: int) -> dict[str, float]:
     }
 
 
-def discover(number: int, classes: int, new: int) -> dict[str, float]:
+def discover(number: int, classes: int, new: int, file: Path | None = None) -> dict[str, float]:
+    """Of images that are in memory, or mapped from a new file."""
     generator = np.random.default_rng(0)
     means = class_means(classes + new, generator)
     known = np.arange(LABELLED * classes) % classes
+    started = clocks()
     cat = Happycat().fit(images(means, known, generator), known)
+    fitted = clocks() - started
     half = number // 2
     ids = generator.permutation(
         np.concatenate([np.arange(number - half) % classes, classes + np.arange(half) % max(1, new)])
     )
-    vectors = images(means, ids, generator)
+    vectors = images(means, ids, generator, file)
     started = clocks()
     found = cat.discover(vectors, "auto")
     (seconds, cpu_seconds), memory = clocks() - started, peak()
     assert found.count is not None
     fresh = np.arange(classes + new).repeat(5)
-    predicted = cat.predict_proba(images(means, fresh, generator)).argmax(1)
+    some = np.split(images(means, fresh, generator), range(ROWS // 10, len(fresh), ROWS // 10))
+    predicted = np.concatenate([cat.predict_proba(vectors).argmax(1) for vectors in some])
     from happycat.base.metrics import clustering_accuracy
 
     scores = clustering_accuracy(fresh, predicted, classes)
@@ -93,6 +106,7 @@ def discover(number: int, classes: int, new: int) -> dict[str, float]:
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "memory_mb": memory,
+        "fit_cpu_seconds": fitted[1],
         "found": found.count.number,
         "low": found.count.low,
         "high": found.count.high,

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from happycat.backbone.fingerprint import fingerprint
 from happycat.backbone.int8 import Int8Network, arithmetic
+from happycat.base.products import products_for
+from happycat.base.threads import network_flops
 
 
 class Frozen(nn.Module):
@@ -62,7 +64,8 @@ class Frozen(nn.Module):
 
     def outputs(self, views: Tensor) -> Tensor:
         """What the network makes of the views, all of them together."""
-        return (self._int8 or self.compute)(self.normalised_pixels(views))
+        with products_for(network_flops(self.model)):
+            return (self._int8 or self.compute)(self.normalised_pixels(views))
 
     def compute(self, pixels: Tensor) -> Tensor:
         """What the network makes of normalised pixels, in floating-point numbers."""

@@ -10,8 +10,11 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from happycat.backbone.frozen import Frozen
+from happycat.base.products import are_faster_for
+from happycat.base.threads import network_flops
 
 PAGE = 4096  # bytes of a page of memory
+UNFUSED_TOKENS = {torch.float32: 200, torch.bfloat16: 600}  # up to so many a view, oneDNN beats torch's fused attention
 CACHED_TOKENS = 1600  # twice as many cost a CPU with 32 MB of cache a tenth of its speed
 
 
@@ -135,4 +138,12 @@ class Trunk(Frozen):
         return Tokens(nn.functional.layer_norm(x, (self.dim,), eps=self.epsilon), x[:, 0])
 
     def compute(self, pixels: Tensor) -> Tensor:
+        unfused = (
+            self.device.type == "cpu"
+            and self.num_tokens <= UNFUSED_TOKENS.get(self.precision, 0)
+            and are_faster_for(network_flops(self.model))
+        )
+        for block in cast("Sequence[nn.Module]", self.model.blocks):
+            if hasattr(block.attn, "fused_attn"):
+                block.attn.fused_attn = not unfused
         return self.model.forward_features(pixels.to(self._dtype))

@@ -18,7 +18,7 @@ ROUNDING = 1e-5  # of a product's largest number; fp32 has 1e-7, bf16 has 4e-3
 @contextmanager
 def products_for(flops: float) -> Iterator[None]:
     """Products by oneDNN where these are faster, for work of so many operations a step; in fp32 either way."""
-    if flops < SMALL or not _are_faster():
+    if not are_faster_for(flops):
         yield
         return
     before = _allow("bf16")
@@ -26,6 +26,11 @@ def products_for(flops: float) -> Iterator[None]:
         yield
     finally:
         _allow(before)
+
+
+def are_faster_for(flops: float) -> bool:
+    """Whether work of so many operations a step has its products by oneDNN."""
+    return flops >= SMALL and _are_faster()
 
 
 def _allow(precision: str) -> str:

@@ -30,6 +30,7 @@ from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Ranks
+from happycat.base.products import products_for
 from happycat.base.threads import at_most, cores, load, network_flops, suitable
 from happycat.benchmark.reference import NUM_NEW, NUM_OLD, REFERENCE_BATCH, reference_steps
 from happycat.images.pictures import ArrayPictures, FilePictures
@@ -239,7 +240,8 @@ def _matmul_flops(trunk: Trunk, meter: Meter) -> float:
 
     def steps() -> Iterator[int]:
         while True:
-            nn.functional.linear(a, layer)[0, 0].item()
+            with products_for(network_flops(trunk)):
+                nn.functional.linear(a, layer)[0, 0].item()
             yield 2 * len(a) * layer.numel()
 
     return meter.rate(steps(), share=0.5)
@@ -269,7 +271,8 @@ def extraction_rates(trunk: Trunk | PooledBackbone) -> dict[str, float]:
     fp32_vit = isinstance(trunk, Trunk) and trunk.precision is torch.float32
     if fp32_vit and trunk.device.type == "cpu" and is_installed():
         in_bytes = copy.deepcopy(trunk)
-        in_bytes.quantise()
+        in_bytes.precision = torch.int8
+        in_bytes.freeze()
         rates["int8"] = _trunk_speed(in_bytes, pictures, meter)
     return rates
 

@@ -22,6 +22,7 @@ from happycat.images.pictures import ArrayPictures, Pictures, array_sha256
 Source = Any  # a path, a sequence of paths, or whatever holds numbers: lists, NumPy, torch, pandas
 Label = str | int | float
 LARGEST = 2.0**20  # in a vector that is taken as it is; its square, and that of 1 / LARGEST, are plain float32
+ROWS = 2**14  # vectors that are looked at together
 LARGEST_LABEL = 2**62  # leaves room for the numbers of discovered classes in 64 bits
 
 
@@ -211,10 +212,11 @@ def _vectors(array: np.ndarray) -> np.ndarray:
     Only a vector's direction counts: one that is far too long or too short for that is scaled by a power of two.
     """
     wide = array.astype(np.float64) if array.dtype.kind != "f" or array.itemsize > 8 else array
-    if not np.isfinite(wide).all():
-        rows = np.flatnonzero(~np.isfinite(wide).all(1))
+    largest = np.concatenate([np.abs(some).max(1) for some in np.split(wide, range(ROWS, len(wide), ROWS))])
+    largest = largest.astype(np.float64)
+    if not np.isfinite(largest).all():
+        rows = np.flatnonzero(~np.isfinite(largest))
         raise InputError(f"{len(rows)} of {len(wide)} vectors have numbers that are not finite (first: row {rows[0]})")
-    largest = np.abs(wide).max(1).astype(np.float64)
     if len(rows := np.flatnonzero((largest > LARGEST) | ((largest < 1 / LARGEST) & (largest > 0)))):
         wide = wide.astype(np.float64)
         wide[rows] = np.ldexp(wide[rows], -np.frexp(largest[rows])[1][:, None])

@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 from happycat.backbone.extraction import FeatureExtractor
 from happycat.backbone.patches import vectors_of
 from happycat.backbone.tail import Vectors
+from happycat.base import tables
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Helped
 from happycat.base.seeding import seeded
@@ -28,7 +29,7 @@ from happycat.model.checks import check_differ, check_enough, numbered_classes
 from happycat.model.chosen import Chosen
 from happycat.model.classes import assignments, count_images, decide, labelled_classes, remember, take_up
 from happycat.model.constraints import barred_rows
-from happycat.model.embedding import embed, trained, unit_embeddings
+from happycat.model.embedding import embed, trained
 from happycat.model.knowledge import Knowledge
 from happycat.model.registry import ClassRegistry
 from happycat.model.results import Discovery, FitReport
@@ -75,7 +76,7 @@ def fit_classes(
         held = Labelled(VectorViews(features[validation][:, :1]), truth[validation])
         report = validate(calm, held, gathered, names)
         calm.relearn(Labelled(VectorViews(features), truth), held)
-        points = calm.space(unit_embeddings(features))
+        points = mean_points(calm, features[:, :1])
         registry = labelled_classes(calm, points, mean_points(calm, features), truth, names)
         count_images(registry, points, calm.softmax_temperature, 0)
         mean_cosine = float((points * calm.memory.prototypes[truth]).sum(1).mean())
@@ -95,19 +96,22 @@ def discover_classes(
     free, barred = searched(registry, digests)
     remember(calm, registry)
     with threads_for(features_flops(features)):
-        points, learned = calm.space(unit_embeddings(features)), mean_points(calm, features)
+        learned = mean_points(calm, features)
+        points = mean_points(calm, features[:, :1]) if features.shape[1] > 1 else learned
+        whole = len(free) == len(features)
+        free_points, free_learned = (part if whole else tables.taken(part, free) for part in (points, learned))
         check_enough(len(free), number)
         progress.step("looking for groups of images")
-        search, count = calm.search(learned[free], barred) if len(free) else None, None
+        search, count = calm.search(free_learned, barred) if len(free) else None, None
         if number is None:
             advance = progress.step("counting new classes")
             count = NOTHING_NEW if search is None or len(free) < 2 else calm.estimate(search, len(free) - 1, advance)
             number = count.number
         progress.step("discovering")
         if search is not None:
-            calm.learn(learned[free], search.best(number, float(calm.temperature)))
+            calm.learn(free_learned, search.best(number, float(calm.temperature)))
         counted = np.full(len(features), -1, np.int64)
-        new, counted[free] = take_up(registry, calm, points[free], learned[free], stage)
+        new, counted[free] = take_up(registry, calm, free_points, free_learned, stage)
         decision = count_images(registry, points, calm.softmax_temperature, stage, digests)
     return Discovery(
         new=new,
@@ -139,7 +143,8 @@ def searched(registry: ClassRegistry, digests: np.ndarray, settled: Collection[i
 
 def mean_points(calm: Calm, features: Tensor) -> Tensor:
     """Images in the space, (N, d), each the mean of its views' unit features (N, V, D), as classes are learned."""
-    return calm.space(normalize(features, dim=-1).mean(1))
+    parts = (calm.space(normalize(some, dim=-1).mean(1)) for some in features.split(tables.ROWS))
+    return tables.joined(parts, len(features))
 
 
 def chosen_images(
@@ -147,7 +152,7 @@ def chosen_images(
 ) -> Chosen:
     """Images with these features (N, V, D) and digests (N, 16), of which a person speaks; `counted` as in `Chosen`."""
     calm, registry = state.calm, state.registry
-    points = calm.space(unit_embeddings(features))
+    points = mean_points(calm, features[:, :1])
     ids = [entry.id for entry in registry]
     given = decide(registry, calm.softmax_temperature, points, digests).assigned.tolist()
     names = as_bytes(digests)

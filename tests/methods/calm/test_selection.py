@@ -55,9 +55,10 @@ def of_clouds(number: int = 4, each: int = 5, dim: int = 16, noise: float = 0.3)
 
 
 def put(selection: Selection, order: list[int]) -> None:
-    """Choose these, whatever they gain."""
-    selection.order = order
-    selection._update()
+    """Choose these, whatever they gain, where nothing is chosen yet."""
+    for place, group in enumerate(order, 1):
+        selection.order.append(group)
+        selection._put(group, place, np.arange(len(selection.have)))
 
 
 def test_a_group_that_is_added_gains_most():
@@ -91,7 +92,10 @@ def test_an_exchange_is_the_best_one_and_never_lowers_the_objective(seed):
     selection = dense.selection()
     for _ in range(4):
         selection.add()
-    put(selection, [(selection.order[0] + 1) % 12, *selection.order[1:]])  # a worse one
+    first = min((c for c in range(12) if c not in selection.order), key=lambda c: dense.objective([c]))
+    worse = [first, *selection.order[1:]]
+    selection = dense.selection()
+    put(selection, worse)
     changed = 0
     for place in (0, 1, 2, 3, 0, 1, 2, 3):
         before = list(selection.order)

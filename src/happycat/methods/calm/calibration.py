@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from happycat.base import tables
 from happycat.base.metrics import clustering_accuracy
 from happycat.base.progress import Advance, nobody
 from happycat.base.ranks import ALONE, Ranks
@@ -156,7 +157,8 @@ def usual_cosines(points: Tensor, classes: Tensor, number: int, otherwise: float
     counts = classes.bincount(minlength=number)
     several = counts[classes] > 1
     members = classes[several]
-    products = (points[several] * sums[members]).sum(1)
+    places = several.nonzero()[:, 0].split(tables.ROWS)
+    products = torch.cat([(points[some] * sums[classes[some]]).sum(1) for some in places])
     cosines = leave_one_out(products, sums.square().sum(1)[members])
     mean = float(cosines.mean()) if len(cosines) else otherwise
     totals = torch.zeros(number).to(points).index_add(0, members, cosines)

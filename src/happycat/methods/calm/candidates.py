@@ -21,6 +21,7 @@ from scipy.spatial.distance import squareform
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from happycat.base import tables
 from happycat.methods.calm.duplicates import first_of_copies
 from happycat.methods.calm.prediction import chunks
 
@@ -39,7 +40,10 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, members: csr_array, points: Tensor) -> Groups:
-        sums = members @ points.double().cpu().numpy()
+        of_images, sums, first = csr_array(members.T), np.zeros((members.shape[0], points.shape[1])), 0
+        for some in points.split(tables.ROWS):
+            sums += of_images[first : first + len(some)].T @ some.double().cpu().numpy()
+            first += len(some)
         return cls(members, torch.from_numpy(sums).to(points))
 
     @property
@@ -64,7 +68,7 @@ def find_groups(points: Tensor, familiar: Tensor) -> Groups:
     places = torch.arange(len(points), device=points.device)
     if len(points) > MOST_MERGED and not familiar.all():
         places = places[~familiar]
-    some = points[places]
+    some = points if len(places) == len(points) else tables.taken(points, places)
     members = _tree(some) if len(some) <= MOST_MERGED else _neighbourhoods(some, MOST_MERGED)
     image = places.cpu().numpy()[members.indices]
     return Groups.of(csr_array((members.data, image, members.indptr), (members.shape[0], len(points))), points)

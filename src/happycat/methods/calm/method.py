@@ -156,13 +156,14 @@ class Calm(Method):
         cosine, row = nearest(points, old)
         kept = first_of_copies(points, row, float(self.duplicate_cosine))
         familiar = cosine >= (self.usual_cosines - self.shortfall)[row]
-        if barred is None or not len(barred):
-            return Search(points[kept], old, familiar[kept], ranks=ranks)
-        kept[barred[:, 0]] = True  # what was said of an image counts, be it a copy or not
-        familiar[barred[:, 0]] = False
-        place = kept.cumsum(0) - 1
-        barred = torch.stack([place[barred[:, 0]], barred[:, 1]], 1)
-        return Search(points[kept], old, familiar[kept], barred, ranks)
+        if barred is not None:
+            kept[barred[:, 0]] = True  # what was said of an image counts, be it a copy or not
+            familiar[barred[:, 0]] = False
+            place = kept.cumsum(0) - 1
+            barred = torch.stack([place[barred[:, 0]], barred[:, 1]], 1)
+        if not kept.all():
+            points, familiar = tables.taken(points, kept.nonzero()[:, 0]), familiar[kept]
+        return Search(points, old, familiar, barred, ranks)
 
     @property
     def number_model(self) -> NumberModel:

@@ -1,7 +1,8 @@
 """Facility location: candidates are chosen so that each image has a component with a large cosine.
 
 Added one by one, then each is exchanged for a better one as long as there is one. Nothing is drawn at random. What each
-group would gain is kept, and only the images whose largest cosine has changed are looked at again.
+group would gain is kept, and what each image has; only the images that a group explains which comes or goes are looked
+at again.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ class Selection:
         pairs = csr_array((explained.cosine, explained.image, explained.start), (self.num_groups, len(have)))
         self._by_image = pairs.tocsc()
         self.order: list[int] = []
-        self.top = np.full(len(have), np.inf)
-        self.gains = np.zeros(self.num_groups)  # what each adds to the sum over images of their largest cosines
-        self._update()
+        self._place = np.zeros(self.num_groups, int)  # of each group in the order, + 1; 0 for what is not chosen
+        self.top, self.second = self.have.copy(), self.have.copy()  # each image's two largest cosines
+        self.nearest = np.zeros(len(have), int)  # whose the largest is: 0 nobody's, or a place + 1
+        group = np.repeat(np.arange(self.num_groups), np.diff(explained.start))
+        more = np.maximum(explained.cosine - self.have[explained.image], 0)
+        self.gains = np.bincount(group, more, self.num_groups)  # each group's, to the sum of all largest cosines
 
     def choose(self, number: int) -> list[int]:
         """So many groups, after exchanges that explain more; each image by itself if there are no more images."""
         if number >= len(self.have):
-            self.order = [self.num_groups + place % len(self.have) for place in range(number)]
-            self._update()
-            return self.order
+            return [self.num_groups + place % len(self.have) for place in range(number)]
         for _ in range(number):
             self.add()
         for _ in range(SWEEPS):
@@ -65,7 +67,6 @@ class Selection:
 
     def add(self) -> list[int]:
         """Choose the group that gains most; returns the places of all that lost images to it."""
-        nearest = self.nearest
         best = int(self.gains.argmax()) if self.num_groups else 0
         if not self.num_groups or self.gains[best] <= ROUNDING:
             alone = [group - self.num_groups for group in self.order if group >= self.num_groups]
@@ -73,21 +74,27 @@ class Selection:
             worst[alone] = np.inf
             best = self.num_groups + int(worst.argmin())
         self.order.append(best)
-        self._update()
-        taken = nearest[(self.nearest == len(self.order)) & (nearest > 0)]
-        return (np.unique(taken) - 1).tolist()
+        images = self._images(best)
+        lost = self.nearest[images]
+        self._put(best, len(self.order), images)
+        lost = lost[(self.nearest[images] == len(self.order)) & (lost > 0)]
+        return (np.unique(lost) - 1).tolist()
 
     def exchange(self, place: int) -> bool:
         """Exchange a chosen group for the one that gains most in its place; says whether there is a better one."""
         if not self.num_groups:
             return False
-        own = np.flatnonzero(self.nearest == place + 1)
+        now = self.order[place]
+        own = self._images(now)
+        own = own[self.nearest[own] == place + 1]
         gains = self.gains + self._gained(own, self.second[own], self.top[own])
-        best, now = int(gains.argmax()), self.order[place]
+        best = int(gains.argmax())
         if gains[best] <= (gains[now] if now < self.num_groups else 0) + TOLERANCE * len(self.have):
             return False
         self.order[place] = best
-        self._update()
+        if now < self.num_groups:
+            self._place[now] = 0
+        self._put(best, place + 1, np.union1d(self._images(now), self._images(best)))
         return True
 
     def components(self) -> list[Component]:
@@ -102,21 +109,32 @@ class Selection:
         more = np.maximum(cosine - have, 0) - np.maximum(cosine - had, 0)
         return np.bincount(self._by_image.indices[rows], more, self.num_groups)
 
-    def _update(self) -> None:
-        """Each image's largest and second largest cosine, and whose the largest is: 0 nobody's, or a place + 1."""
-        order, had = np.array(self.order, int), self.top
-        places = np.flatnonzero(order < self.num_groups)
-        rows, number = _rows(self.explained.start, order[places])
-        place, image, cosine = np.repeat(places + 1, number), self.explained.image[rows], self.explained.cosine[rows]
-        self.top, self.nearest = self.have.copy(), np.zeros(len(self.have), int)
-        np.maximum.at(self.top, image, cosine)
-        largest = np.flatnonzero(cosine == self.top[image])[::-1]
-        self.nearest[image[largest]] = place[largest]  # of those that are the same, the first
-        others = self.nearest[image] != place
-        self.second = self.have.copy()
-        np.maximum.at(self.second, image[others], cosine[others])
-        changed = np.flatnonzero(self.top != had)
-        self.gains += self._gained(changed, self.top[changed], had[changed])
+    def _images(self, group: int) -> np.ndarray:
+        """The images that a group explains, in order; of an image alone, none."""
+        if group >= self.num_groups:
+            return np.zeros(0, int)
+        return self.explained.image[self.explained.start[group] : self.explained.start[group + 1]]
+
+    def _put(self, group: int, place: int, images: np.ndarray) -> None:
+        """Put a group at a place (+ 1); `images` (n,) are those whose largest cosines may not be what they were."""
+        if group < self.num_groups:
+            self._place[group] = place
+        rows, number = _rows(self._by_image.indptr, images)
+        places = self._place[self._by_image.indices[rows]]
+        chosen = places > 0
+        image, places = np.repeat(np.arange(len(images)), number)[chosen], places[chosen]
+        cosine = self._by_image.data[rows[chosen]]
+        had, top, second = self.top[images], self.have[images], self.have[images]
+        np.maximum.at(top, image, cosine)
+        largest = cosine == top[image]
+        nearest = np.full(len(images), len(self.order) + 1)
+        np.minimum.at(nearest, image[largest], places[largest])  # of those that are the same, the first
+        others = nearest[image] != places
+        np.maximum.at(second, image[others], cosine[others])
+        self.top[images], self.second[images] = top, second
+        self.nearest[images] = np.where(nearest > len(self.order), 0, nearest)
+        changed = top != had
+        self.gains += self._gained(images[changed], top[changed], had[changed])
 
 
 def _rows(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
