@@ -186,7 +186,7 @@ def million(images: int, folder: Path) -> dict[str, float]:
 
 
 def discovery(images: int, folder: Path) -> dict[str, float]:
-    """Images: vectors of 384 numbers, mapped from a file; a class for each hundred, of which a fifth are to be found."""
+    """Images: vectors of 384 numbers, mapped from a file; a class for each hundred, a fifth of them to be found."""
     classes = images // 100
     figures = discover(images, classes - classes // 5, classes // 5, folder / "vectors.npy")
     return {**figures, "seconds": figures["cpu_seconds"]}

@@ -40,9 +40,7 @@ def class_means(number: int, generator: np.random.Generator) -> np.ndarray:
     return (generator.standard_normal((number, FEATURES)) * spread * np.sqrt(FEATURES / 8)).astype(np.float32)
 
 
-def images(
-    means: np.ndarray, ids: np.ndarray, generator: np.random.Generator, file: Path | None = None
-) -> np.ndarray:
+def images(means: np.ndarray, ids: np.ndarray, generator: np.random.Generator, file: Path | None = None) -> np.ndarray:
     """An image of each of the classes `ids`, in memory or mapped from a new file."""
     shape = len(ids), FEATURES
     vectors = np.lib.format.open_memmap(file, "w+", np.float32, shape) if file else np.empty(shape, np.float32)

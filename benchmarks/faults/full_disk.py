@@ -1,6 +1,7 @@
 """Fault injection with a full disk: each command on a disk of any size that is too small for it (Linux, root).
 
     python benchmarks/faults/full_disk.py --places 12
+    python benchmarks/faults/full_disk.py --places 12 --only export --only bench     # the others are done once each
 
 Commands and actions of the app on a few digits, and a small run with stored tokens, work on a tmpfs. What each takes
 at most is measured; then it is done with less: with no page free, with one, two, three, and with ever larger parts of
@@ -43,6 +44,7 @@ MORE = {
     "propose": command("discover", "shop.cat", "inbox", "--new", "2", "--propose", "-o", "proposal"),
     "accept": command("accept", "shop.cat", "proposal"),
 }
+ACTS = {**{name: STEPS[name] for name in SHOP}, **MORE}
 
 
 class Ended(NamedTuple):
@@ -133,13 +135,16 @@ def sizes(most: int, places: int) -> list[int]:
     return sorted({0, PAGE, 2 * PAGE, 3 * PAGE} | parts)
 
 
-def shop(disk: Small, other: Path, places: int) -> Counter[str]:
-    """The commands on a model; `other` is a folder on a disk with room."""
+def shop(disk: Small, other: Path, places: int, only: list[str]) -> Counter[str]:
+    """The commands on a model, or `only` some of them; `other` is a folder on a disk with room."""
     folder, before, done = disk.root / "shop", other / "before", Counter[str]()
     folder.mkdir()
     os.chdir(folder)
     write_digits(folder)
-    for name, act in {**{name: STEPS[name] for name in SHOP}, **MORE}.items():
+    for name, act in ACTS.items():
+        if only and name not in only:
+            expect(ended(act, other / "said"))
+            continue
         shutil.copytree(folder, before)
         most = disk.most(lambda act=act: expect(ended(act, other / "said")))
         after, was = State(folder), State(before)
@@ -211,11 +216,14 @@ def run(disk: Small, other: Path, places: int) -> Counter[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--places", type=int, default=12, help="parts of what a command needs")
+    parser.add_argument("--only", action="append", default=[], choices=[*ACTS, "bench"], help="repeat for several")
     given = parser.parse_args()
     torch.set_num_threads(1)  # the bits of a sum depend on it
     pretraining.SMALL_VIT["base_epochs"] = 1
     with tempfile.TemporaryDirectory() as other, small_disk() as disk:
-        found = shop(disk, Path(other), given.places) + run(disk, Path(other), given.places)
+        found = shop(disk, Path(other), given.places, given.only)
+        if not given.only or "bench" in given.only:
+            found += run(disk, Path(other), given.places)
     for what, number in sorted(found.items()):
         print(f"{what}: {number}")
     print(f"{found.total()} full disks")

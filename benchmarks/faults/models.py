@@ -106,26 +106,28 @@ def write_digits(folder: Path) -> None:
 
 
 class State:
-    """What a folder holds: the model's content, without times, and the other files that last."""
+    """What a folder holds: the content of its models, without times, and the other files that last."""
 
     def __init__(self, folder: Path):
-        path = folder / MODEL
-        self.model: dict[str, Any] | None = None
-        if path.exists():
-            if damaged := model_file.damaged_versions(path):
-                raise SystemExit(f"versions {damaged} of {path} are damaged")
-            self.model = _without_times(taken_apart(path))
-        files = [p for p in folder.rglob("*") if p.is_file() and p != path and p.name != PAGE]
-        self.files = {str(p.relative_to(folder)): p.read_bytes() for p in files}
+        files = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file() and p.name != PAGE}
+        self.content = {name: _lasting(path) for name, path in files.items()}
 
     def has_model_of(self, other: State) -> bool:
-        return _same(self.model, other.model)
+        return _same(self.content.get(str(MODEL)), other.content.get(str(MODEL)))
 
     def difference(self, other: State) -> list[str]:
         """The names of what is not the same in two states."""
-        names = self.files.keys() | other.files.keys()
-        found = sorted(name for name in names if self.files.get(name) != other.files.get(name))
-        return found if self.has_model_of(other) else [str(MODEL), *found]
+        names = self.content.keys() | other.content.keys()
+        return sorted(name for name in names if not _same(self.content.get(name), other.content.get(name)))
+
+
+def _lasting(path: Path) -> Any:
+    """What a file holds: that of a model, such as a proposal, without times."""
+    if path.suffix != MODEL.suffix:
+        return path.read_bytes()
+    if damaged := model_file.damaged_versions(path):
+        raise SystemExit(f"versions {damaged} of {path} are damaged")
+    return _without_times(taken_apart(path))
 
 
 def _without_times(content: dict[str, Any]) -> dict[str, Any]:

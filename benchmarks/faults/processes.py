@@ -51,24 +51,25 @@ def helpers(parent: int, kind: str) -> list[int]:
     return found
 
 
-def killed(kind: str, out: Path, chance: random.Random) -> bool | None:
-    """Start or go on; whether a helper was killed, None if the run came to its end before that."""
+def killed(kind: str, out: Path, moment: float) -> bool | None:
+    """Start or go on; whether a helper was killed, None if the run came to its end before that.
+
+    The helper is the first that there is when so many seconds have passed since the start.
+    """
     resume = (out / "run.json").exists()
     words = {"env": ENVIRONMENT, "stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command(kind, out, resume), **words) as started:
-        moment, begun, hit = chance.uniform(0, 8), None, False
-        limit = time.monotonic() + LIMIT
+        begun, hit = time.monotonic(), False
         while started.poll() is None and not hit:
-            if time.monotonic() > limit:
+            passed = time.monotonic() - begun
+            if passed > LIMIT:
                 raise SystemExit(f"a run hangs: {started.pid}")
-            if (out / "run.json").exists() and (there := helpers(started.pid, kind)):
-                begun = begun or time.monotonic()
-                if time.monotonic() - begun >= moment * (kind == "rank") + 0.1 * moment:
-                    try:
-                        os.kill(chance.choice(there), signal.SIGKILL)
-                        hit = True
-                    except ProcessLookupError:
-                        continue
+            if passed >= moment and (out / "run.json").exists() and (there := helpers(started.pid, kind)):
+                try:
+                    os.kill(there[0], signal.SIGKILL)
+                    hit = True
+                except ProcessLookupError:
+                    continue
             time.sleep(0.01)
         said = started.communicate(timeout=LIMIT)[1]
     lines = [line for line in said.splitlines() if line.startswith("happycat:")]
@@ -88,9 +89,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
             reference, out = Path(folder) / f"{kind}-reference", Path(folder) / kind
+            begun = time.monotonic()
             subprocess.run(command(kind, reference, False), env=ENVIRONMENT, check=True, capture_output=True)
+            seconds = time.monotonic() - begun
             while done[kind] < given.kills:
-                end = killed(kind, out, chance)
+                end = killed(kind, out, chance.uniform(0, seconds))
                 done[kind] += end is True
                 done[f"{kind}, not needed any more"] += end is False
                 if end is not True:

@@ -8,10 +8,12 @@ import torch
 from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 
+from happycat.backbone import trunk as trunk_module
 from happycat.backbone.config import fast_precision
 from happycat.backbone.scratch import initialise, scratch_model
 from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.weights import check_model, load_model, read_weights
+from happycat.base import products
 from happycat.base.errors import HappycatError, InputError, WeightsError
 
 SMALL = {"img_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 0}
@@ -53,6 +55,24 @@ def tiny_file(tiny, tmp_path):
 
 
 # Tokens
+
+
+@pytest.mark.parametrize("size", [16, 64])
+def test_large_work_has_its_products_by_onednn_and_plain_attention_of_few_tokens(monkeypatch, size):
+    monkeypatch.setattr(products, "_are_faster", lambda: True)
+    monkeypatch.setattr(trunk_module, "UNFUSED_TOKENS", {torch.float32: 5})
+    model = small(embed_dim=384, depth=3, num_heads=6, img_size=size)
+    trunk, allowed = trunk_of(model), []
+    monkeypatch.setattr(trunk.model, "forward_features", lambda pixels, own=trunk.model.forward_features: (
+        allowed.append(torch.backends.mkldnn.matmul.fp32_precision), own(pixels))[1])  # fmt: skip
+    tokens = trunk(views(size=size))
+    assert allowed == ["bf16"]
+    assert [block.attn.fused_attn for block in trunk.model.blocks] == [size == 64] * 2
+    monkeypatch.setattr(products, "_are_faster", lambda: False)
+    plain = trunk(views(size=size))
+    assert [block.attn.fused_attn for block in trunk.model.blocks] == [True] * 2
+    torch.testing.assert_close(tokens.cls, plain.cls, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(tokens.normalised, plain.normalised, atol=1e-5, rtol=1e-5)
 
 
 def test_tokens_are_those_before_the_last_block():

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from happycat.base.errors import InputError
+from happycat.images import sources
 from happycat.images.pictures import ArrayPictures
 from happycat.images.sources import VectorRows, accepted, checked_labels, in_order, read, read_labelled
 
@@ -43,6 +44,15 @@ def test_numbers_in_rows_are_vectors(given):
     assert isinstance(found, VectorRows)
     assert found.vectors.dtype == np.float32
     np.testing.assert_array_equal(found.vectors, ROWS)
+
+
+def test_of_many_vectors_some_are_looked_at_together(monkeypatch):
+    monkeypatch.setattr(sources, "ROWS", 2)
+    vectors = np.ones((5, 3), np.float32)
+    assert accepted(vectors).vectors is vectors  # none is copied
+    vectors[4, 1] = np.nan
+    with pytest.raises(InputError, match="1 of 5 vectors have numbers that are not finite .first: row 4"):
+        accepted(vectors)
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e30, 1e19, 1e-19, 1e-30, 1e-300])

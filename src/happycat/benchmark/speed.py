@@ -28,9 +28,9 @@ from happycat.backbone.trunk import Tokens, Trunk
 from happycat.backbone.views import ViewDataset, ViewPlan, view_loader
 from happycat.backbone.weights import check_model, create_model
 from happycat.base.allocator import keep_freed_memory
+from happycat.base.products import products_for
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Ranks
-from happycat.base.products import products_for
 from happycat.base.threads import at_most, cores, load, network_flops, suitable
 from happycat.benchmark.reference import NUM_NEW, NUM_OLD, REFERENCE_BATCH, reference_steps
 from happycat.images.pictures import ArrayPictures, FilePictures

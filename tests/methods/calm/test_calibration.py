@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from happycat.base import tables
 from happycat.base.metrics import clustering_accuracy
 from happycat.learning.batches import draw_held_out
 from happycat.methods.calm import calibration as module
@@ -217,8 +218,9 @@ def test_the_deviation_has_a_prior_of_a_few_images_of_a_usual_one():
     assert deviation(torch.empty(0)) == pytest.approx(0.1)
 
 
-def test_usual_cosines_are_those_with_the_other_images_of_a_class():
+def test_usual_cosines_are_those_with_the_other_images_of_a_class(monkeypatch):
     """One class is tight, one is not, one has a single image and one has none."""
+    monkeypatch.setattr(tables, "ROWS", 7)  # images that are looked at together
     features, labels = labelled(0.05, classes=2)
     points = torch.cat([features[:, 0], features[-1:, 1], torch.eye(DIM)[:1]])
     points[20:40] = normalize(points[20:40] + 0.3 * torch.randn(20, DIM, generator=generator(5)), dim=-1)

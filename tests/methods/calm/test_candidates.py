@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from happycat.base import tables
 from happycat.methods.calm import candidates, prediction
 from happycat.methods.calm.candidates import Groups, explained, find_groups, leave_one_out
 
@@ -97,6 +98,7 @@ def test_groups_are_what_each_merger_makes():
 @pytest.mark.parametrize("most", [4000, 50])
 def test_sums_and_directions_are_those_of_the_members(monkeypatch, most):
     small_trees(monkeypatch, most, (5, 20, 40))
+    monkeypatch.setattr(tables, "ROWS", 7)  # images that are added at once
     points = clouds(4, 40)
     groups = groups_of(points)
     for inside, total, direction in zip(members(groups), groups.sums, groups.directions, strict=True):
