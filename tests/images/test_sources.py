@@ -51,7 +51,7 @@ def test_of_many_vectors_some_are_looked_at_together(monkeypatch):
     vectors = np.ones((5, 3), np.float32)
     assert accepted(vectors).vectors is vectors  # none is copied
     vectors[4, 1] = np.nan
-    with pytest.raises(InputError, match="1 of 5 vectors have numbers that are not finite .first: row 4"):
+    with pytest.raises(InputError, match=r"1 of 5 vectors have numbers that are not finite \(first: row 4"):
         accepted(vectors)
 
 
