@@ -200,3 +200,11 @@ def test_points_that_look_like_distances_are_points():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert groups_of(torch.eye(2).flip(0)).members.shape == (1, 2)
+
+
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_neighbours_in_blocks_are_those_among_all_points(monkeypatch, number):
+    monkeypatch.setattr(candidates, "BLOCK", 5)
+    points, directions = clouds(4, 6), clouds(3, 1)
+    by_hand = (directions @ points.T).argsort(1, descending=True)[:, :number]
+    assert candidates._neighbours(directions, points, number).tolist() == by_hand.tolist()

@@ -29,6 +29,7 @@ MOST_MERGED = 4000  # images of a tree; memory and time grow with its square
 ROUNDS, PER_CENTRE = 4, 10  # of k-means, whose centres only are where neighbourhoods start; images of each at most
 SIZES = (20, 60, 180)  # of neighbourhoods
 SHIFTS = 2  # of a neighbourhood to that of its mean, at each size
+BLOCK = 2**12  # points that are compared with all directions at once
 SAME = 0.98  # cosine of the directions of two neighbourhoods of which one is enough
 
 
@@ -126,7 +127,7 @@ def _neighbourhoods(points: Tensor, number: int) -> csr_array:
     directions, found = _centres(points, number), []
     for size in SIZES:
         for _ in range(SHIFTS):
-            near = torch.cat([(some @ points.T).topk(size, 1).indices for some in chunks(directions, len(points))])
+            near = _neighbours(directions, points, size)
             directions = torch.cat([normalize(points[some].sum(1), dim=-1) for some in chunks(near, 180 * 256)])
         different = first_of_copies(directions, torch.zeros(len(directions), dtype=torch.long).to(near), SAME)
         directions = directions[different]
@@ -134,6 +135,20 @@ def _neighbourhoods(points: Tensor, number: int) -> csr_array:
     sizes = np.concatenate([np.full(len(groups), groups.shape[1]) for groups in found])
     image = np.concatenate([groups.ravel() for groups in found])
     return csr_array((np.ones(len(image)), image, np.concatenate([[0], sizes.cumsum()])), (len(sizes), len(points)))
+
+
+def _neighbours(directions: Tensor, points: Tensor, number: int) -> Tensor:
+    """The `number` points (N, d) with the largest cosines with each direction (M, d), as their places (M, number).
+
+    All directions with some points at a time: a few directions with all of very many points would be a thin product.
+    """
+    values, places, first = directions.new_empty(len(directions), 0), directions.new_empty(len(directions), 0).long(), 0
+    for some in points.split(BLOCK):
+        had = values.shape[1]
+        values, which = torch.cat([values, directions @ some.T], 1).topk(min(number, had + len(some)), 1)
+        before = places.gather(1, which.clamp_max(had - 1)) if had else which
+        places, first = torch.where(which < had, before, which + (first - had)), first + len(some)
+    return places
 
 
 def _centres(points: Tensor, number: int) -> Tensor:
