@@ -212,7 +212,7 @@ POINTS: dict[str, tuple[Callable[[int, Path], dict[str, float]], tuple[int, ...]
     "evaluation": (evaluation, (100, 1_000, 10_000)),
     "prediction": (prediction, (100, 1_000, 10_000)),
     "million": (million, (100_000, 1_000_000)),
-    "discovery": (discovery, (10_000, 100_000, 1_000_000)),
+    "discovery": (discovery, (10_000, 100_000, 300_000, 1_000_000)),
     "model_file": (model_file, (50, 100, 200)),
 }
 
