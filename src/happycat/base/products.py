@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from happycat.base.threads import SMALL
+from happycat.base.threads import SMALL, threads_for
 
 CPUINFO = Path("/proc/cpuinfo")
 ROUNDING = 1e-5  # of a product's largest number; fp32 has 1e-7, bf16 has 4e-3
@@ -26,6 +26,13 @@ def products_for(flops: float) -> Iterator[None]:
         yield
     finally:
         _allow(before)
+
+
+@contextmanager
+def computing(flops: float) -> Iterator[None]:
+    """Threads and products as they suit work of so many operations a step."""
+    with threads_for(flops), products_for(flops):
+        yield
 
 
 def are_faster_for(flops: float) -> bool:

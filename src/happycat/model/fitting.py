@@ -14,11 +14,11 @@ from happycat.backbone.extraction import FeatureExtractor
 from happycat.backbone.patches import vectors_of
 from happycat.backbone.tail import Vectors
 from happycat.base import tables
-from happycat.base.products import products_for
+from happycat.base.products import computing
 from happycat.base.progress import Progress
 from happycat.base.ranks import ALONE, Helped
 from happycat.base.seeding import seeded
-from happycat.base.threads import features_flops, threads_for
+from happycat.base.threads import features_flops
 from happycat.images.collecting import Gathered
 from happycat.images.sources import Label
 from happycat.learning.batches import Labelled, VectorViews
@@ -63,7 +63,7 @@ def fit_classes(
     state = trained(extractor, gathered.pictures, truth, ~validation, training, progress, views)
     features = embed(extractor, gathered.pictures, views, progress, cache_dir, helpers_stay=True)
     check_differ(features)
-    with threads_for(features_flops(features)), products_for(features_flops(features)):
+    with computing(features_flops(features)):
         advance = progress.step("learning")
         vectors = Vectors(features.shape[-1], class_token) if extractor is None else vectors_of(extractor.tail)
         calm = Calm(vectors, CalmConfig())
@@ -96,7 +96,7 @@ def discover_classes(
     digests = gathered.pictures.contents()
     free, barred = searched(registry, digests)
     remember(calm, registry)
-    with threads_for(features_flops(features)), products_for(features_flops(features)):
+    with computing(features_flops(features)):
         learned = mean_points(calm, features)
         points = mean_points(calm, features[:, :1]) if features.shape[1] > 1 else learned
         whole = len(free) == len(features)
