@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from happycat import Happycat
 from happycat.cli import doctor, main
@@ -51,6 +52,22 @@ def test_the_installation(capsys, monkeypatch):
     assert code == 0
     for word in ("torch", "device: cpu", "threads: ", "GB are free", "cannot be reached (no route); weights must be"):
         assert word in said
+
+
+@pytest.mark.parametrize(
+    ("native", "bytes_", "asked"), [(False, True, True), (False, False, False), (True, True, False)]
+)
+def test_int8_is_offered_where_it_is_faster_than_the_default(capsys, monkeypatch, native, bytes_, asked):
+    for name, there in {"_is_vnni_supported": bytes_, "_is_amx_tile_supported": native}.items():
+        monkeypatch.setattr(torch.cpu, name, lambda there=there: there, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(doctor, "hub", lambda: doctor.Finding("hub", "not asked"))
+    code, said = run(capsys, "doctor")
+    assert code == 0
+    assert f"computes in {'bfloat16' if native else 'float32'}" in said
+    assert ("--precision int8" in said) is asked
 
 
 def test_a_model_that_is_whole(model, capsys):

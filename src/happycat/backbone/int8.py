@@ -65,10 +65,14 @@ def is_installed() -> bool:
     return True
 
 
+def is_native() -> bool:
+    """Whether this CPU multiplies bytes (VNNI)."""
+    return bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
+
+
 def arithmetic() -> str:
     """What is computed on this CPU, in words: part of the name of what is stored."""
-    vnni = getattr(torch.cpu, "_is_vnni_supported", bool)()
-    return f"int8, OpenVINO, {f'groups of {GROUP}' if vnni else 'weights alone'}"
+    return f"int8, OpenVINO, {f'groups of {GROUP}' if is_native() else 'weights alone'}"
 
 
 class _Traceable(nn.Module):

@@ -100,11 +100,14 @@ def _devices() -> Iterator[Finding]:
     import torch
 
     from happycat.backbone.config import choose_device, fast_precision
+    from happycat.backbone.int8 import is_native
     from happycat.base.threads import cores
 
     device = choose_device("auto")
-    precision = str(fast_precision(device)).removeprefix("torch.")
-    yield Finding("device", f"{device.type}, computes in {precision}")
+    precision = fast_precision(device)
+    faster = device.type == "cpu" and precision is torch.float32 and is_native()
+    asked = "; --precision int8 is about twice as fast on this CPU" if faster else ""
+    yield Finding("device", f"{device.type}, computes in {str(precision).removeprefix('torch.')}{asked}")
     set_to = os.environ.get("OMP_NUM_THREADS")
     yield Finding("threads", f"{torch.get_num_threads()} of {cores()} cores{f', set to {set_to}' if set_to else ''}")
 
