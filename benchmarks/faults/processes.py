@@ -2,8 +2,10 @@
 
     python benchmarks/faults/processes.py --kills 10
 
-A small run (`tests/helpers/runs.py`) is started by two processes, or by one that has worker processes read its images;
-one of the processes that it started is killed at a random moment. The run must end with one line that says so, and
+A small run (`tests/helpers/runs.py`) is started by two processes; or, on a backbone with weights, without which nobody
+helps to read, by one that has worker processes read its images;
+one of the processes that it started is killed at a random moment (a worker, which lives for a blink, at the moment when
+it or one of those after it is seen). The run must end with one line that says so, and
 `--resume` must go on. With workers it ends the same to the bit as one that was not killed; with two processes it
 gives the same predictions. Prints how many kills there were of each kind.
 """
@@ -24,15 +26,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the tests are no package that is installed
 
+import timm
+from safetensors.torch import save_file
+
 from tests.cli.test_processes import BENCH, ENVIRONMENT, PYTHON, TWO, same_run
 from tests.helpers.runs import assert_same_run
 
-KINDS = {"rank": [*TWO, "--workers", "0"], "worker": ["--workers", "2"]}
+BACKBONE, WEIGHTS = "test_vit", "weights.safetensors"  # random ones, in the folder of the runs
+KINDS = {
+    "rank": [*TWO, "--workers", "0"],
+    "worker": ["--workers", "2", "--backbone", BACKBONE, "--image-size", "32", "--weights", WEIGHTS],
+}
+STARTED = 8  # workers that are started before the one that is killed, at most
 LIMIT = 600  # seconds that a run may take at most: one that hangs is an error
 
 
 def command(kind: str, out: Path, resume: bool) -> list[str]:
     return [*PYTHON, "happycat", *BENCH, *KINDS[kind], "--out", str(out), *(["--resume"] if resume else [])]
+
+
+def whole(kind: str, out: Path, resume: bool) -> None:
+    """Start or go on, to the end."""
+    subprocess.run(command(kind, out, resume), cwd=out.parent, env=ENVIRONMENT, check=True, capture_output=True)
 
 
 def helpers(parent: int, kind: str) -> list[int]:
@@ -51,20 +66,23 @@ def helpers(parent: int, kind: str) -> list[int]:
     return found
 
 
-def killed(kind: str, out: Path, moment: float) -> bool | None:
+def killed(kind: str, out: Path, moment: float, before: int) -> bool | None:
     """Start or go on; whether a helper was killed, None if the run came to its end before that.
 
-    The helper is the first that there is when so many seconds have passed since the start.
+    The helper is the first that there is when so many seconds have passed since the start, and so many others have been
+    seen before it.
     """
     resume = (out / "run.json").exists()
     words = {"env": ENVIRONMENT, "stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
-    with subprocess.Popen(command(kind, out, resume), **words) as started:
-        begun, hit = time.monotonic(), False
+    with subprocess.Popen(command(kind, out, resume), cwd=out.parent, **words) as started:
+        begun, hit, seen = time.monotonic(), False, set[int]()
         while started.poll() is None and not hit:
             passed = time.monotonic() - begun
             if passed > LIMIT:
                 raise SystemExit(f"a run hangs: {started.pid}")
-            if passed >= moment and (out / "run.json").exists() and (there := helpers(started.pid, kind)):
+            there = helpers(started.pid, kind)
+            others, seen = len(seen), seen.union(there)
+            if passed >= moment and (out / "run.json").exists() and there and others >= before:
                 try:
                     os.kill(there[0], signal.SIGKILL)
                     hit = True
@@ -87,13 +105,15 @@ def main() -> None:
     given = parser.parse_args()
     chance, done = random.Random(given.seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
+        save_file(timm.create_model(BACKBONE, num_classes=0).state_dict(), Path(folder) / WEIGHTS)
         for kind in KINDS:
             reference, out = Path(folder) / f"{kind}-reference", Path(folder) / kind
             begun = time.monotonic()
-            subprocess.run(command(kind, reference, False), env=ENVIRONMENT, check=True, capture_output=True)
+            whole(kind, reference, False)
             seconds = time.monotonic() - begun
             while done[kind] < given.kills:
-                end = killed(kind, out, chance.uniform(0, seconds))
+                moment, before = (chance.uniform(0, seconds), 0) if kind == "rank" else (0, chance.randrange(STARTED))
+                end = killed(kind, out, moment, before)
                 done[kind] += end is True
                 done[f"{kind}, not needed any more"] += end is False
                 if end is not True:
@@ -101,7 +121,7 @@ def main() -> None:
                     print(f"{done[kind]} kills of a {kind}, a run that ends the same", flush=True)
                     shutil.rmtree(out)
             if out.exists():
-                subprocess.run(command(kind, out, True), env=ENVIRONMENT, check=True, capture_output=True)
+                whole(kind, out, True)
                 (assert_same_run if kind == "worker" else same_run)(reference, out)
     for kind, number in done.items():
         print(f"{kind}: {number} kills")
