@@ -1,6 +1,7 @@
-"""How much of a picture can be got back? Inversion of what is stored, by gradient descent on pixels.
+"""How much of a picture can be got back? Inversion of what is stored, by gradient descent and by a trained decoder.
 
     OMP_NUM_THREADS=1 python benchmarks/inversion.py cars/train --out inversion.png
+    OMP_NUM_THREADS=1 python benchmarks/inversion.py cars/train --steps 0 --invert 8 --out decoded.png
     OMP_NUM_THREADS=1 python benchmarks/inversion.py cars/train --backbone vit_base_patch16_clip_quickgelu_224 \
         --weights clip.safetensors --size 96 --invert 2 --steps 120 --out inversion-clip.png
 
@@ -8,10 +9,16 @@ A model learns some images of each class of a folder; others are held out. Someb
 backbone looks for a picture whose point has the highest cosine with what is stored: the direction of a class, the
 smallest of its prepared halves, the direction of a class of a single image; and, for comparison, with a feature of a
 single image and with its tokens (of a CNN: its last map), which a model file never holds. A picture is a sum of grids
-from coarse to fine, a natural prior. Printed are, for each kind, the cosine that was reached, and the mean correlation
-of the 16 × 16 grey thumbnails (centred) of the result and of images: those that the target was made of, others of the
-same class, and of other classes; and how often an image that it was made of correlates more than another of the same
-class (50: chance). The mean picture of the members, which nobody has, is what an inversion of a mean could show.
+from coarse to fine, a natural prior.
+
+The same somebody has pictures of the same kind, here of the classes that the model did not learn, and fits a decoder to
+them: a linear map from what the backbone and the model's space make of a picture to the picture, small (ridge
+regression; its penalty by cross-validation among these pictures). It is applied to what is stored.
+
+Printed are, for each kind, the cosine that was reached, and the mean correlation of the 16 × 16 grey thumbnails
+(centred) of the result and of images: those that the target was made of, others of the same class, and of other
+classes; and how often an image that it was made of correlates more than another of the same class (50: chance). The
+mean picture of the members, which nobody has, is what an inversion of a mean could show.
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ import numpy as np
 import timm
 import torch
 from PIL import Image, ImageDraw
+from sklearn.linear_model import RidgeCV
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, interpolate, normalize
@@ -35,6 +43,8 @@ from happycat.backbone.weights import with_weights
 from happycat.images.decoding import read_picture
 
 THUMBNAIL = 16
+DECODED = 24  # pixels a side of what a decoder gives
+PENALTIES = np.logspace(-4, 2, 7)  # of a decoder whose inputs have a length of about 1
 COARSEST = 4  # cells of the coarsest grid, each way
 RATE, SMOOTH = 0.05, 0.02  # learning rate; weight of the total variation
 SHIFT = 4  # pixels at most by which a picture is moved at each step: what holds for one position only is noise
@@ -72,26 +82,44 @@ class Eyes(nn.Module):
         return self.features(self.tokens(pixels))
 
 
+Represent = Callable[[Tensor], Tensor]  # pixels (N, 3, S, S) from 0 to 1 → vectors (N, D)
+
+
 class Target(NamedTuple):
-    """Something stored: its kind, class, the places of the images that it was made of, and the goal of the descent."""
+    """Something stored: its kind, the places of the images that it was made of, and the vector that stands for them."""
 
     kind: str
-    name: str
     members: np.ndarray
-    cosine: Callable[[Tensor], Tensor]  # of pixels (1, 3, S, S) with what is stored
+    vector: Tensor
+    represent: Represent  # of single pictures, as vectors of the same sort
+
+    def cosine(self, pixels: Tensor) -> Tensor:
+        """Of a picture (1, 3, S, S) with what is stored: what the descent makes large."""
+        return cosine_similarity(self.represent(pixels), self.vector[None]).mean()
 
 
-def read_folder(folder: Path, classes: int, images: int, size: int, seed: int) -> tuple[Tensor, np.ndarray, list[str]]:
-    """Pictures (N, 3, S, S), as many of each class, their classes (N,) and names; twice `images` of each."""
-    random, pixels, labels, names = np.random.default_rng(seed), [], [], []
+class Folder(NamedTuple):
+    """Pictures (N, 3, S, S) and their classes (N,); names of the classes; pictures of other classes, (M, 3, S, S)."""
+
+    pixels: Tensor
+    labels: np.ndarray
+    names: list[str]
+    others: Tensor
+
+
+def read_folder(folder: Path, classes: int, images: int, size: int, seed: int) -> Folder:
+    """Twice `images` pictures of each of the first classes that have them; of the other classes, as many as there."""
+    random, pixels, labels, names, others = np.random.default_rng(seed), [], [], [], []
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         files = sorted(path for path in place.iterdir() if path.is_file())
-        if len(files) >= 2 * images and len(names) < classes:
-            for i in random.permutation(len(files))[: 2 * images]:
-                pixels.append(squared(read_picture(files[i]), size))
-                labels.append(len(names))
+        chosen = [squared(read_picture(files[i]), size) for i in random.permutation(len(files))[: 2 * images]]
+        if len(chosen) == 2 * images and len(names) < classes:
+            pixels += chosen
+            labels += [len(names)] * len(chosen)
             names.append(place.name)
-    return torch.stack(pixels), np.array(labels), names
+        else:
+            others += chosen
+    return Folder(torch.stack(pixels), np.array(labels), names, torch.stack(others))
 
 
 def squared(picture: Image.Image, size: int) -> Tensor:
@@ -102,35 +130,64 @@ def squared(picture: Image.Image, size: int) -> Tensor:
     return torch.from_numpy(np.array(small)).permute(2, 0, 1) / 255
 
 
-def targets(
-    eyes: Eyes, cat: Happycat, name: str, pixels: Tensor, features: Tensor, own: np.ndarray
-) -> Iterator[Target]:
+class Sorts(NamedTuple):
+    """The sorts of vectors that stand for a picture: points in the model's space, features, tokens."""
+
+    point: Represent
+    feature: Represent
+    tokens: Represent
+
+    @classmethod
+    def of(cls, eyes: Eyes, cat: Happycat) -> Sorts:
+        return cls(
+            point=lambda pixels: cat.calm_.space(normalize(eyes(pixels), dim=-1)),
+            feature=eyes,
+            tokens=lambda pixels: eyes.tokens(pixels).flatten(1),
+        )
+
+
+def targets(sorts: Sorts, cat: Happycat, name: str, pixels: Tensor, own: np.ndarray) -> Iterator[Target]:
     """What is stored of a class whose members are at `own`, and what is not: a feature and the tokens of the first."""
-    points = cat.calm_.space(normalize(features, dim=-1))
     pool, entry = cat.registry_.pool, cat.registry_.find(f"name:{name}")
-
-    def of_direction(direction: Tensor) -> Callable[[Tensor], Tensor]:
-        return lambda seen: cosine_similarity(cat.calm_.space(normalize(eyes(seen), dim=-1)), direction[None]).mean()
-
     (row,) = entry.rows
     below = [row]
     for one in below:
         below += [half for half in pool.children[one].tolist() if half >= 0]
     smallest = min(below, key=lambda one: pool.sizes[one])
     vectors = torch.from_numpy(pool.vectors.copy())
-    cosines = (points[own] @ vectors[smallest]).numpy()
-    yield Target("class", name, own, of_direction(vectors[row]))
-    nearest = own[np.argsort(-cosines)[: int(pool.sizes[smallest])]]
-    yield Target(f"smallest half ({int(pool.sizes[smallest])})", name, nearest, of_direction(vectors[smallest]))
-    one = own[:1]
-    yield Target("class of one image", name, one, of_direction(points[one[0]]))
-    feature, tokens = features[one[0]], eyes.tokens(pixels[one]).flatten(1)
-    yield Target("feature", name, one, lambda seen: cosine_similarity(eyes(seen), feature[None]).mean())
-    yield Target("tokens", name, one, lambda seen: cosine_similarity(eyes.tokens(seen).flatten(1), tokens).mean())
+    points = vectors_of(pixels[own], sorts.point)
+    yield Target("class", own, vectors[row], sorts.point)
+    nearest = own[np.argsort(-(points @ vectors[smallest]).numpy())[: int(pool.sizes[smallest])]]
+    yield Target(f"smallest half ({len(nearest)})", nearest, vectors[smallest], sorts.point)
+    yield Target("class of one image", own[:1], points[0], sorts.point)
+    for kind, represent in (("feature", sorts.feature), ("tokens", sorts.tokens)):
+        yield Target(kind, own[:1], vectors_of(pixels[own[:1]], represent)[0], represent)
 
 
-def inverted(target: Target, size: int, steps: int, seed: int) -> tuple[Tensor, float]:
-    """The picture (3, S, S) that descent finds for a target, and the cosine that it reached."""
+@torch.no_grad()
+def vectors_of(pixels: Tensor, represent: Represent) -> Tensor:
+    """A vector (N, D) of each picture, some pictures at a time."""
+    return torch.cat([represent(some) for some in pixels.split(32)])
+
+
+class Decoder:
+    """A linear map from vectors of a sort to small pictures, fitted to pictures that the model has not learned."""
+
+    def __init__(self, pixels: Tensor, represent: Represent):
+        vectors = vectors_of(pixels, represent)
+        self.length = vectors.norm(dim=1).mean()
+        small = interpolate(pixels, size=(DECODED, DECODED), mode="area").flatten(1)
+        self.ridge = RidgeCV(PENALTIES).fit((vectors / self.length).double().numpy(), small.double().numpy())
+
+    def __call__(self, vector: Tensor, size: int) -> Tensor:
+        """The picture (3, S, S) that it makes of a vector."""
+        small = torch.from_numpy(self.ridge.predict((vector / self.length)[None].double().numpy()))
+        picture = small.float().view(1, 3, DECODED, DECODED)
+        return interpolate(picture, size=(size, size), mode="bilinear", align_corners=False)[0]
+
+
+def inverted(target: Target, size: int, steps: int, seed: int) -> Tensor:
+    """The picture (3, S, S) that descent finds for a target."""
     random = torch.Generator().manual_seed(seed)
     sides = [side for side in (COARSEST * 2**i for i in range(10)) if side < size] + [size]
     grids = [torch.zeros(1, 3, side, side, requires_grad=True) for side in sides]
@@ -147,9 +204,7 @@ def inverted(target: Target, size: int, steps: int, seed: int) -> tuple[Tensor, 
         loss.backward()
         optimizer.step()
         schedule.step()
-    with torch.no_grad():
-        picture = drawn(grids, size)
-        return picture[0], float(target.cosine(picture))
+    return drawn(grids, size)[0].detach()
 
 
 def drawn(grids: list[Tensor], size: int) -> Tensor:
@@ -193,29 +248,36 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=8, help="that the model learns")
     parser.add_argument("--images", type=int, default=20, help="of a class; as many are held out")
     parser.add_argument("--invert", type=int, default=6, help="of how many classes what is stored is inverted")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=200, help="of descent; 0: only the decoders")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("inversion.png"))
     asked = parser.parse_args()
-    pixels, labels, names = read_folder(asked.folder, asked.classes, asked.images, asked.size, asked.seed)
+    there = read_folder(asked.folder, asked.classes, asked.images, asked.size, asked.seed)
+    pixels, labels, names = there.pixels, there.labels, there.names
     eyes = Eyes(asked.backbone, asked.weights, asked.size)
-    with torch.no_grad():
-        features = torch.cat([eyes(some) for some in pixels.split(32)])
+    features = vectors_of(pixels, eyes)
     learned = np.tile(np.arange(2 * asked.images) < asked.images, len(names))
     cat = Happycat(random_state=asked.seed).fit(features[learned].numpy(), np.array(names)[labels[learned]])
-    print(
-        f"accuracy on the others: {100 * cat.score(features[~learned].numpy(), np.array(names)[labels[~learned]]):.1f}"
-    )
+    accuracy = 100 * cat.score(features[~learned].numpy(), np.array(names)[labels[~learned]])
+    print(f"accuracy on the others: {accuracy:.1f}; {len(there.others)} pictures for the decoders", flush=True)
+    sorts = Sorts.of(eyes, cat)
+    decoders = {represent: Decoder(there.others, represent) for represent in sorts}
     rows, found = [], {}
     for c in range(asked.invert):
         own = np.flatnonzero((labels == c) & learned)
         mean = pixels[own].mean(0)
         found.setdefault("mean picture of the members", []).append((1.0, *compared(mean, pixels, labels, own, c)))
         shown = [pixels[own[0]], mean]
-        for target in targets(eyes, cat, names[c], pixels, features, own):
-            picture, cosine = inverted(target, asked.size, asked.steps, asked.seed)
-            shown.append(picture)
-            found.setdefault(target.kind, []).append((cosine, *compared(picture, pixels, labels, target.members, c)))
+        for target in targets(sorts, cat, names[c], pixels, own):
+            pictures = {"decoded": decoders[target.represent](target.vector, asked.size)}
+            if asked.steps:
+                pictures["inverted"] = inverted(target, asked.size, asked.steps, asked.seed)
+            for how, picture in pictures.items():
+                shown.append(picture)
+                with torch.no_grad():
+                    cosine = float(target.cosine(picture.clamp(0, 1)[None]))
+                figures = (cosine, *compared(picture, pixels, labels, target.members, c))
+                found.setdefault(f"{target.kind}, {how}", []).append(figures)
         rows.append((f"{names[c]}: an image, the mean, {', '.join(list(found)[1:])}", shown))
         write_pictures(asked.out, rows)
         print(f"{c + 1} classes, {time.process_time():.0f} s of CPU time", flush=True)
