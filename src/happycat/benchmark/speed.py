@@ -41,6 +41,7 @@ from happycat.methods.happy import Happy, HappyConfig
 
 BATCH = 128
 IMAGES = 4 * BATCH
+TURNS = 3  # that each precision of the trunk has
 PHOTOS = {"loader": (500, 375), "loader_12mp": (4000, 3000)}  # width and height
 
 
@@ -199,7 +200,7 @@ def _stored(trunk: Trunk, pictures: ArrayPictures, plan: ViewPlan, ranks: Ranks 
         yield StoredViews(store, trunk.device, ranks)
 
 
-def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, meter: Meter) -> float:
+def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, meter: Meter, share: float = 1.0) -> float:
     side = trunk.image_size
     views = torch.from_numpy(pictures.pixels[:TRUNK_BATCH, :side, :side]).permute(0, 3, 1, 2).contiguous()
 
@@ -210,19 +211,25 @@ def _trunk_speed(trunk: Trunk | PooledBackbone, pictures: ArrayPictures, meter: 
                 (said.cls if isinstance(said, Tokens) else said).sum().item()
                 yield len(views)
 
-    return meter.rate(steps(), warm_up=1)
+    return meter.rate(steps(), warm_up=1, share=share)
 
 
 def _extraction(whole: VisionTransformer, chosen: Trunk, pictures: ArrayPictures, meter: Meter) -> dict[str, float]:
-    """Views per second of the trunk in fp32, in what else the device computes natively, and in the chosen precision."""
-    device, rates = chosen.device, {}
+    """Views per second of the trunk in fp32, in what else the device computes natively, and in the chosen precision.
+
+    They take turns: a machine that becomes slower or faster meanwhile shall not decide their ratios.
+    """
+    device, trunks = chosen.device, {chosen.precision: chosen}
     precisions = [torch.float32, fast_precision(device), chosen.precision]
     precisions += [torch.int8] if device.type == "cpu" and is_installed() else []
-    for precision in dict.fromkeys(precisions):
-        same = precision is chosen.precision
-        trunk = chosen if same else _trunk(copy.deepcopy(whole), chosen.name, precision, device)
-        rates[_name(precision)] = _trunk_speed(trunk, pictures, meter)
-    return rates
+    for precision in precisions:
+        if precision not in trunks:
+            trunks[precision] = _trunk(copy.deepcopy(whole), chosen.name, precision, device)
+    turns = [
+        {precision: _trunk_speed(trunk, pictures, meter, 1 / TURNS) for precision, trunk in trunks.items()}
+        for _ in range(TURNS)
+    ]
+    return {_name(p): sum(turn[p] for turn in turns) / TURNS for p in dict.fromkeys(precisions)}
 
 
 def _flops_per_view(whole: VisionTransformer, trunk: Trunk) -> float:
