@@ -25,6 +25,25 @@ def test_strict_mapping_of_heads_without_a_class_and_of_classes_without_images()
     assert matching.strict_mapping(targets, np.array([0, 1, 3]), [0, 1, 3]).tolist() == [0, 1, 3, 2]
 
 
+def test_strict_mapping_gives_no_known_class_to_a_new_head():
+    assert matching.strict_mapping(np.array([0, 0, 1, 1]), np.array([2, 2, 3, 3]), [0, 1]).tolist() == [0, 1, -1, -1]
+
+
+def test_known_heads_stand_for_the_first_classes_unless_others_are_given():
+    assert list(matching.given_identities(2, None)) == [0, 1]
+    assert list(matching.given_identities(2, [1, 0])) == [1, 0]
+    with pytest.raises(InputError, match="1 identities for 2 known heads; give one for each"):
+        matching.given_identities(2, [0])
+
+
+def test_a_head_that_a_mapping_does_not_know_has_no_class():
+    assert matching.apply_mapping(np.array([1, 0]), np.array([0, 1, 2, 7])).tolist() == [1, 0, -1, -1]
+
+
+def test_one_image_is_enough():
+    assert matching.hungarian(np.array([1]), np.array([0])).tolist() == [1]
+
+
 @pytest.mark.parametrize(
     ("targets", "predictions", "said"),
     [
