@@ -274,8 +274,8 @@ class Loop:
         """Make the method and its backbone what they were after a stage of that run."""
         try:
             self._load(record, stage)
-        except RuntimeError as error:  # what torch makes of tensors of other names or shapes
-            reason = str(error).splitlines()[0]
+        except RuntimeError as error:  # what torch makes of tensors of other names or shapes, below a heading
+            reason = str(error).splitlines()[-1].strip()
             raise DamagedError(f"{record.folder} does not fit the method and its backbone ({reason})") from error
 
     def _load(self, record: Record, stage: int) -> None:
