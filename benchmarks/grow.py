@@ -268,6 +268,7 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import EngFormatter
 
     figure, axes = pyplot.subplots(2, 4, figsize=(14, 6))
     for axis, (name, rows) in zip(axes.flat, found.items(), strict=False):
@@ -275,7 +276,8 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
         axis.loglog([r["number"] for r in rows], [r["memory_mb"] for r in rows], "s--", label="MB of memory")
         axis.set_title(name.replace("_", " "))
         axis.minorticks_off()
-        axis.set_xticks([r["number"] for r in rows], [f"{r['number']:,}" for r in rows])
+        axis.set_xticks([r["number"] for r in rows])
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.set_xlabel((POINTS[name][0].__doc__ or "").split(":")[0].lower())
     axes.flat[0].legend()
     for axis in axes.flat[len(found) :]:
