@@ -239,6 +239,7 @@ from torch import nn
 from happycat.backbone.int8 import Int8Network
 
 faulthandler.enable()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 linear = nn.Sequential(nn.Flatten(), nn.Linear(192, 40)).requires_grad_(False)
 networks = [Int8Network(linear, linear, "flat", 8) for _ in range(2)]
 for network in networks:

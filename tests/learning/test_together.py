@@ -15,6 +15,8 @@ from happycat.base.ranks import ALONE
 from tests.helpers.together import CASES, everything
 
 ROOT = Path(__file__).parents[2]
+# Of the largest number. Through a trunk that is trained along, rounding goes a longer way; by an Intel CPU it is 1.1e-6.
+BOUNDS = {"stored": 1e-6, "fresh": 1e-6, "thawed": 2e-6}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def test_two_processes_have_the_losses_and_gradients_of_one(alone, together, nam
     assert sum(bool(alone[key].any()) for key in gradients) > 10
     for key in own:
         largest = max(1.0, float(alone[key].abs().max()))
-        assert float((together[key] - alone[key]).abs().max()) <= 1e-6 * largest, key
+        assert float((together[key] - alone[key]).abs().max()) <= BOUNDS[kind] * largest, key
 
 
 def test_two_processes_find_the_classes_of_one(alone, together):
