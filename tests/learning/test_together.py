@@ -15,7 +15,7 @@ from happycat.base.ranks import ALONE
 from tests.helpers.together import CASES, everything
 
 ROOT = Path(__file__).parents[2]
-# Of the largest number. Through a trunk that is trained along, rounding goes a longer way; by an Intel CPU it is 1.1e-6.
+# Of the largest number. Through a trunk that is trained along rounding goes a longer way; by an Intel CPU it was 1.1e-6
 BOUNDS = {"stored": 1e-6, "fresh": 1e-6, "thawed": 2e-6}
 
 
