@@ -13,10 +13,10 @@ import pytest
 from happycat.base.disk import file_sha256
 from happycat.base.errors import HappycatError
 from happycat.base.sealed import read_sealed, sealed_file, write_sealed
-from happycat.benchmark.drawings import draw_counts
+from happycat.benchmark.drawings import count_panels
 from happycat.benchmark.page import run_page
 from happycat.benchmark.record import Record
-from tests.helpers.records import open_record, write_record
+from tests.helpers.records import COUNT, open_record, write_record
 
 # What is a copy for people, and never read
 COPIES = {"stages.jsonl"}
@@ -27,9 +27,10 @@ def read_all(folder: Path) -> None:
     """All that `report`, `--resume`, `--from` and `paper` read of a run folder."""
     record = Record(folder)
     run_page([record])
-    draw_counts(record, len(record.stages()))
+    count_panels(record, len(record.stages()))
     for number, stage in enumerate(record.stages()):
         stage.rows("assigned")
+        stage.rows("predictions")
         record.load_state(number)
         [c["stage"] for c in record.model(number)["classes"]]
     record.load_checkpoint(len(record.stages()))
@@ -117,7 +118,7 @@ DAMAGES: list[Callable[[Path, random.Random], None]] = [
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
-    write_record(folder)
+    write_record(folder, until=2)
     read_all(folder)
     return folder
 
@@ -160,6 +161,18 @@ def test_damaged_run_folders_are_refused_in_one_line(whole, tmp_path):
 @pytest.mark.slow
 def test_many_damaged_run_folders(whole, tmp_path):
     damage_many(whole, tmp_path / "run", 20_000, seed=1)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"a": {}}, {**COUNT, "curve": [1.0]}, {**COUNT, "numbers": ["1", "2"]}, {**COUNT, "measure": 3}]
+)
+def test_an_estimate_of_another_shape_is_refused_in_one_line(whole, tmp_path, odd):
+    shutil.copytree(whole, tmp_path / "run")
+    path = tmp_path / "run/stages/1/model.json"
+    write_sealed(path, {**read_sealed(path), "count": odd})
+    with pytest.raises(HappycatError, match=r"'count' of .*model\.json") as error:
+        read_all(tmp_path / "run")
+    assert is_one_line(error.value)
 
 
 def flip_many(whole: Path, folder: Path, number: int, seed: int) -> None:

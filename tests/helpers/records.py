@@ -25,6 +25,7 @@ METADATA = {
     "numbers": {"method": "happy", "config": {"rate": 0.1}, "dataset": "tiny", "seed": 0, "trunk": "0123"},
     "threads": 1,
 }
+COUNT = {"number": 1, "low": 1, "high": 2, "numbers": [1, 2], "curve": [0.75, 0.25], "measure": "probability"}
 
 
 def open_record(folder: Path, resume: bool = False) -> Record:
@@ -34,10 +35,11 @@ def open_record(folder: Path, resume: bool = False) -> Record:
 def stage_parts(stage: int) -> dict:
     """What a finished stage has."""
     scores = dict.fromkeys(("all", "strict_all", "nmi", "base", "old", "new", "ece", "roc"), 50.0 + stage)
+    count = None if stage == 0 else COUNT
     rows = prediction_rows(["x", "y"], torch.tensor([0, 1]).numpy(), torch.tensor([0.5, 0.25]).numpy())
     return {
         "states": {"model": {"weight": torch.full((2, 3), float(stage))}},
-        "model": {"method": "happy", "config": {}, "classes": [{"id": 0, "stage": 0}], "count": None},
+        "model": {"method": "happy", "config": {}, "classes": [{"id": 0, "stage": 0}], "count": count},
         "scores": {**scores, "per_class": [50.0, None], "identities": [0, 1]},
         "assigned": rows,
         "predictions": [{"class": 0, **row} for row in rows],
@@ -48,12 +50,13 @@ def checkpoint(epoch: int) -> dict[str, torch.Tensor]:
     return {"epoch": torch.tensor(epoch), "net/weight": torch.full((3,), float(epoch))}
 
 
-def write_record(folder: Path) -> None:
-    """A run that was interrupted in stage 1, after two of its epochs."""
+def write_record(folder: Path, until: int = 1) -> None:
+    """A run that was interrupted in that stage, after two of its epochs."""
     with open_record(folder) as record:
+        for stage in range(until):
+            for epoch in (1, 2):
+                record.epoch(stage, epoch, {"fit": 1.0 / epoch})
+            record.finish_stage(stage, **stage_parts(stage))
         for epoch in (1, 2):
-            record.epoch(0, epoch, {"fit": 1.0 / epoch})
-        record.finish_stage(0, **stage_parts(0))
-        for epoch in (1, 2):
-            record.epoch(1, epoch, {"fit": 1.0 / epoch, "size": 1e-07})
-            record.save_checkpoint(1, checkpoint(epoch))
+            record.epoch(until, epoch, {"fit": 1.0 / epoch, "size": 1e-07})
+            record.save_checkpoint(until, checkpoint(epoch))

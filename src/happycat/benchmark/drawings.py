@@ -7,7 +7,7 @@ from pathlib import Path
 
 from happycat.benchmark.record import Record
 from happycat.images.pictures import Images
-from happycat.report.charts import Number, number_panel
+from happycat.report.charts import Number, Panel, number_panel
 from happycat.report.classes import ClassSummary
 from happycat.report.figures import lines
 from happycat.report.pictures import Row, curves, discovered, summary
@@ -32,9 +32,14 @@ def draw_run(record: Record, images: Images, title: str) -> Path:
 
 def draw_counts(record: Record, num_stages: int) -> list[Path]:
     """The curves of a run's estimates, a panel each stage; nothing if the numbers were known."""
-    counts = {t: Number.of(record.model(t).get("count")) for t in range(1, num_stages)}
-    panels = [number_panel(count, f"stage {t}: {count.number}") for t, count in counts.items() if count is not None]
+    panels = count_panels(record, num_stages)
     return lines(panels, record.folder / "count") if panels else []
+
+
+def count_panels(record: Record, num_stages: int) -> list[Panel]:
+    """What is drawn of a run's estimates."""
+    counts = {t: Number.of(record.model(t).get("count")) for t in range(1, num_stages)}
+    return [number_panel(count, f"stage {t}: {count.number}") for t, count in counts.items() if count is not None]
 
 
 def discovered_classes(record: Record, images: Images) -> list[Row]:

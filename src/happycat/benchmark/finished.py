@@ -36,6 +36,13 @@ SHAPE = {
     "classes": [{"id": int, "stage": int}],
     "count": (dict, type(None)),
 }
+COUNT = {  # an estimate of the number of classes
+    **dict.fromkeys(("number", "low", "high"), int),
+    "numbers": [int],
+    "curve": [NUMBER],
+    "measure": str,
+    "smallest": (int, type(None)),
+}
 SCORES = {
     **dict.fromkeys(("all", "strict_all", "nmi", "base"), NUMBER),
     **dict.fromkeys(("old", "new", "ece", "roc"), MAYBE),
@@ -90,7 +97,13 @@ class FinishedStage:
 
     def model(self) -> dict[str, Any]:
         """The metadata of the model (model.json)."""
-        return check_shape(read_sealed(self.folder / MODEL), SHAPE, str(self.folder / MODEL))
+        path = self.folder / MODEL
+        found = check_shape(read_sealed(path), SHAPE, str(path))
+        if (count := found["count"]) is not None:
+            check_shape({"measure": "", "smallest": None, **count}, COUNT, f"'count' of {path}")
+            if len(count["numbers"]) != len(count["curve"]):
+                raise DamagedError(f"'count' of {path} has a curve of another length than its numbers")
+        return found
 
     def files(self) -> dict[str, str]:
         """The SHA-256 of each file, in hex."""
