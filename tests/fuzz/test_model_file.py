@@ -111,6 +111,14 @@ def test_forged_model_files(model, tmp_path):
     assert 0 < try_files(model, tmp_path, range(FEW)) < FEW  # some changes harm nothing
 
 
+def test_the_folder_of_a_discovery_may_have_any_name(model, tmp_path):
+    content, path = taken_apart(model), tmp_path / "forged.cat"
+    for name, is_a_path in (("a" * 5000, True), ("a/" * 5000, True), ("\udc80", True), (".", True), ("\ud800", False)):
+        content["versions"][1]["description"]["results"] = name
+        put_together(path, content)
+        assert (use(path) > 0) is is_a_path
+
+
 def test_forged_reviews(model, tmp_path):
     try_reviews(model, tmp_path, range(FEW // 3))
 

@@ -25,7 +25,7 @@ from happycat.model.file import Part
 from happycat.model.page import page_of, write_assignments
 from happycat.model.reading import open_model
 from happycat.model.results import Assignment, Discovery
-from happycat.model.review import FILE, Review
+from happycat.model.review import Review, has_review
 from happycat.report.html import write_page
 
 PROPOSAL = "proposal.cat"
@@ -167,7 +167,7 @@ def _seen(model: Path, found: Discovery) -> tuple[tuple[int, int], ...]:
     now = {digest.tobytes() for digest in found.digests}
     seen = []
     for version in model_file.history(model):
-        if not version.get("review") or not (Path(version["results"]) / FILE).exists():
+        if not version.get("review") or not has_review(Path(version["results"])):
             continue
         try:
             before = Review.read(Path(version["results"]), version["review"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +177,12 @@ def review_folder(model: Path, discovery: dict[str, Any]) -> Path:
     """The folder of a discovery: where it was, or else beside the model."""
     folder = Path(discovery["results"])
     beside = model.parent / folder.name
-    return beside if not (folder / FILE).exists() and (beside / FILE).exists() else folder
+    return beside if not has_review(folder) and has_review(beside) else folder
+
+
+def has_review(folder: Path) -> bool:
+    """Whether there is one in a folder; none is in one that cannot be, its name being too long for this system."""
+    return os.path.exists(folder / FILE)  # a path's own method raises an error then
 
 
 def review_of_stage(model: Path, stage: int | None) -> Review | None:

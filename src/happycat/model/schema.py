@@ -7,6 +7,7 @@ names, types and shapes, in which a letter is the same number wherever it stands
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,14 @@ def real(low: float, high: float) -> Check:
 
 
 def text(value: Any) -> bool:
-    """A text that can be a path, too: without NUL."""
-    return isinstance(value, str) and "\0" not in value
+    """A text that can be a path, too: without NUL, and of characters that the name of a file can have."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
+        return False
+    return True
 
 
 def flag(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ def backbone_params(base: Part) -> dict[str, Any]:
     metadata = base.metadata
     weights = metadata["weights"]
     params = {
-        "weights": weights if weights and Path(weights).exists() else None,
+        "weights": weights if weights and os.path.exists(weights) else None,
         "image_size": metadata.get("image_size"),
         "precision": metadata["precision"],
         "mirror": metadata.get("mirror", True),
