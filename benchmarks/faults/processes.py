@@ -2,12 +2,11 @@
 
     python benchmarks/faults/processes.py --kills 10
 
-A small run (`tests/helpers/runs.py`) is started by two processes; or, on a backbone with weights, without which nobody
-helps to read, by one that has worker processes read its images;
-one of the processes that it started is killed at a random moment (a worker, which lives for a blink, at the moment when
-it or one of those after it is seen). The run must end with one line that says so, and
-`--resume` must go on. With workers it ends the same to the bit as one that was not killed; with two processes it
-gives the same predictions. Prints how many kills there were of each kind.
+A small run (`tests/helpers/runs.py`) is started by two processes; or by one that has worker processes read its images,
+on a backbone with weights, because one from scratch has no workers. One of the processes that it started is killed: a
+rank at a random moment, a worker, which lives for a blink, when a random number of others have been seen. The run must
+end with one line that says so, and `--resume` must go on. With workers it ends the same to the bit as one that was not
+killed; with two processes it gives the same predictions. Prints how many kills there were of each kind.
 """
 
 from __future__ import annotations
