@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.multiprocessing import start_processes
 
 from happycat.backbone.extraction import fill_tokens
@@ -60,10 +61,22 @@ def recorded(found: dict[str, Tensor], prefix: str) -> Iterator[None]:
             module.take_step = usual
 
 
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """Compute in float64 whatever is computed in fp32: what two processes still differ in is no rounding of fp32."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        with patch.object(Tensor, "float", Tensor.double), patch.object(nn.Module, "float", nn.Module.double):
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def shared(views: FreshViews, kind: str, folder: Path, ranks: Ranks) -> FreshViews | StoredViews:
     """The same images in the way asked for, shared by the processes."""
     fresh = FreshViews(views.trunk, views.pictures, views.plan, 0, ranks)
     if kind == "thawed":
+        fresh.trunk.precision = torch.get_default_dtype()  # for when it is frozen again
         fresh.trunk.thaw()
     if kind != "stored":
         return fresh
@@ -116,11 +129,10 @@ def calm(ranks: Ranks) -> dict[str, Tensor]:
 def everything(ranks: Ranks, folder: Path) -> dict[str, Tensor]:
     """All that is compared, by name."""
     found = {f"calm {what}": value for what, value in calm(ranks).items()}
-    return found | {
-        f"{name} {kind} {what}": value
-        for name, kind in CASES
-        for what, value in learned(name, kind, folder, ranks).items()
-    }
+    for name, kind in CASES:
+        with in_float64() if kind == "thawed" else nullcontext():
+            found |= {f"{name} {kind} {what}": value for what, value in learned(name, kind, folder, ranks).items()}
+    return found
 
 
 def compute(rank: int, file: Path) -> None:

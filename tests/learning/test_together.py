@@ -15,8 +15,9 @@ from happycat.base.ranks import ALONE
 from tests.helpers.together import CASES, everything
 
 ROOT = Path(__file__).parents[2]
-# Of the largest number. Through a trunk that is trained along rounding goes a longer way; by an Intel CPU it was 1.1e-6
-BOUNDS = {"stored": 1e-6, "fresh": 1e-6, "thawed": 2e-6}
+# Of the largest number. Through a trunk that is trained along fp32's rounding goes a longer way than 1e-6 on some CPUs,
+# as it does in one process that takes a batch in other pieces; so that case is computed in float64, and bounded by it.
+BOUNDS = {"stored": 1e-6, "fresh": 1e-6, "thawed": 1e-12}
 
 
 @pytest.fixture(scope="module")
