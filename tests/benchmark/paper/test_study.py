@@ -44,6 +44,11 @@ def study(name: str, folder: Path, seeds: int = 1, only: tuple[str, ...] = (), *
     return Study(variants, {"glyphs": setting}, range(seeds), folder, {"glyphs": "cifar100"})
 
 
+def run(method: str, *changes: str) -> str:
+    """The name of a run's folder: the tests train for two epochs, which is not the usual number."""
+    return "-".join([method, *(["epochs=2"] if METHODS[method][0].trains else []), *changes, "seed0"])
+
+
 def quick_split(folder: Path) -> Split:
     """The split of these runs when no class is held out."""
     request = quick_request(folder)
@@ -65,12 +70,12 @@ def marks(folder: Path) -> dict[str, int]:
 def test_all_methods_run_and_share_stage_0(main):
     names = sorted(path.name for path in (main.folder / "glyphs").iterdir())
     assert names == sorted(
-        [f"{method}-seed0" for method in experiments.COMPARED] + ["stage0-happy-seed0", "stage0-vanilla_gcd-seed0"]
+        [run(method) for method in experiments.COMPARED] + ["stage0-happy-seed0", "stage0-vanilla_gcd-seed0"]
     )
     first = Record(main.folder / "glyphs" / "stage0-happy-seed0")
     assert len(first.stage_scores()) == 1
     for method in ("simgcd", "simgcd_lwf", "frost", "gm", "happy"):
-        record = Record(main.folder / "glyphs" / f"{method}-seed0")
+        record = Record(main.folder / "glyphs" / run(method))
         assert record.stage(0).files() == first.stage(0).files()
         assert len(record.stage_scores()) == 3
 
@@ -85,16 +90,28 @@ def test_runs_that_are_there_are_not_repeated_by_this_or_another_experiment(main
 
 def test_values_equal_to_the_usual_ones_are_the_same_run(main):
     jobs = {job.request.out.name: job for job in study("ablation", main.folder).jobs()}
-    assert jobs["happy-seed0"].finished()  # row (g)
+    assert jobs[run("happy")].finished()  # row (g)
     sweep = {job.request.out.name for job in study("hardness", main.folder).jobs()}
-    assert {"happy-seed0", "happy-hardness=false-seed0", "happy-hardness_temperature=0.01-seed0"} <= sweep
-    assert "happy-hardness_temperature=0.1-seed0" not in sweep
+    assert {run("happy"), run("happy", "hardness=false"), run("happy", "hardness_temperature=0.01")} <= sweep
+    assert run("happy", "hardness_temperature=0.1") not in sweep
 
 
 def test_a_run_with_other_values_in_its_place_is_told(main):
-    other = study("main", main.folder, method_values={**QUICK, "epochs": 3})
+    other = study("main", main.folder, method_values={**QUICK, "momentum": 0.5})
     with pytest.raises(InputError, match="was run with another config"):
         other.carry_out(1, SILENT)
+
+
+def test_runs_of_other_epochs_or_another_evaluation_lie_beside_and_start_from_the_same_stage_0(main):
+    values = {**QUICK, "epochs": 3, "rate": 0.02, "evaluation": "transductive"}
+    made = {job.request.out.name: job for job in study("main", main.folder, method_values=values).jobs()}
+    assert made["stage0-happy-seed0"].finished()
+    assert made["happy-epochs=3-seed0"].done() == 0
+    # where test images are clustered anew, those of Stage-0 are, too
+    assert made["metagcd-epochs=3-evaluation=transductive-seed0"].request.start.name == (
+        "stage0-vanilla_gcd-evaluation=transductive-seed0"
+    )
+    assert "kmeans-evaluation=transductive-seed0" in made
 
 
 def test_an_interrupted_experiment_goes_on(main, tmp_path):
@@ -118,9 +135,7 @@ def test_an_interrupted_experiment_goes_on(main, tmp_path):
     study("forgetting", tmp_path, only=some).carry_out(1, SILENT)
     assert before.items() <= marks(tmp_path).items()
     for method in some:
-        ours, theirs = (
-            Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
-        )
+        ours, theirs = (Record(folder / "glyphs" / run(method)).stage_scores() for folder in (tmp_path, main.folder))
         assert ours == theirs
 
 
@@ -204,9 +219,7 @@ def test_methods_with_features_only_come_last_and_wait_for_tokens(tmp_path):
 def test_several_runs_at_a_time_give_the_same_numbers(main, tmp_path):
     study("forgetting", tmp_path).carry_out(2, SILENT)
     for method in ("vanilla_gcd", "happy"):
-        ours, theirs = (
-            Record(folder / "glyphs" / f"{method}-seed0").stage_scores() for folder in (tmp_path, main.folder)
-        )
+        ours, theirs = (Record(folder / "glyphs" / run(method)).stage_scores() for folder in (tmp_path, main.folder))
         assert ours == theirs
 
 
@@ -215,7 +228,7 @@ def test_tables_hold_our_numbers_and_the_papers(main, tmp_path):
     table = report.tables["main"]
     with open(table.write(tmp_path, "main")[1], newline="") as file:
         rows = {(row["method"], row["column"]): row for row in csv.DictReader(file)}
-    happy = Record(main.folder / "glyphs" / "happy-seed0").stage_scores()
+    happy = Record(main.folder / "glyphs" / run("happy")).stage_scores()
     assert float(rows["Happy", "S2 New"]["mean"]) == pytest.approx(happy[2]["new"])
     assert float(rows["Happy", "avg All"]["mean"]) == pytest.approx((happy[1]["all"] + happy[2]["all"]) / 2)
     assert float(rows["Happy", "S2 New"]["paper"]) == 49.30
@@ -240,9 +253,7 @@ def test_an_experiment_runs_and_is_drawn(name, main, tmp_path, monkeypatch):
 def test_ten_stages_start_from_the_same_stage_0(main):
     jobs = list(study("ten-stages", main.folder).jobs())
     assert {job.request.out.name for job in jobs if job.request.start} == {
-        "vanilla_gcd-stages=10-seed0",
-        "metagcd-stages=10-seed0",
-        "happy-stages=10-seed0",
+        run(method, "stages=10") for method in ("vanilla_gcd", "metagcd", "happy")
     }
 
 
@@ -251,10 +262,10 @@ def test_each_class_order_has_its_own_stage_0_and_the_spread_is_shown(main, tmp_
     made = study("orders", main.folder)
     jobs = {job.request.out.name: job for job in made.jobs()}
     assert list(jobs) == [
-        *("stage0-happy-seed0", "stage0-happy-order_seed=1-seed0", "happy-seed0", "happy-order_seed=1-seed0"),
+        *("stage0-happy-seed0", "stage0-happy-order_seed=1-seed0", run("happy"), run("happy", "order_seed=1")),
         *("calm-seed0", "calm-order_seed=1-seed0"),
     ]
-    usual, shuffled = (jobs[name].split for name in ("happy-seed0", "happy-order_seed=1-seed0"))
+    usual, shuffled = (jobs[run("happy", *change)].split for change in ((), ("order_seed=1",)))
     assert usual.classes != shuffled.classes
     made.carry_out(1, SILENT)
     report = report_of("orders")(made.results())
@@ -269,8 +280,8 @@ def test_values_are_tried_on_held_out_classes(tmp_path, monkeypatch):
     made = study("tuning", tmp_path, dataset_options={"num_classes": 8, "per_class": 30}, held_out=True)
     made.carry_out(1, SILENT)
     runs = {job.request.out.name: job for job in made.jobs()}
-    assert list(runs) == ["stage0-happy-seed0", "simgcd-seed0", "simgcd-entropy_weight=2-seed0"]
-    assert set(runs["simgcd-seed0"].split.classes) == set(quick_split(tmp_path).labelled)
+    assert list(runs) == ["stage0-happy-seed0", run("simgcd"), run("simgcd", "entropy_weight=2")]
+    assert set(runs[run("simgcd")].split.classes) == set(quick_split(tmp_path).labelled)
     (table,) = report_of("tuning")(made.results()).tables.values()
     assert [labels for labels, _ in table.rows] == [
         ("glyphs, SimGCD", "as usual"),

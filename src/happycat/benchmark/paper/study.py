@@ -24,6 +24,8 @@ from happycat.benchmark.setup import Request, prepare, pretraining_config
 from happycat.methods import METHODS
 from happycat.methods.parametric import ParametricConfig
 
+NAMED = ("epochs", "evaluation")  # in a run's name wherever they come from: runs with others lie beside it
+STAGES_ONLY = ("epochs", "rate")  # what Stage-0 does not depend on
 FIRST = {"parametric": "happy", "contrastive": "vanilla_gcd"}  # the method that trains Stage-0 for its family
 
 
@@ -56,7 +58,8 @@ class Study:
         usual = setting.config(variant.method, {k: v for k, v in common.items() if k in own})
         values = {k: v for k, v in variant.values.items() if getattr(usual, k) != v}
         protocol = {k: v for k, v in variant.protocol.items() if request.protocol_values.get(k) != v}
-        slug = "-".join([variant.method, *_changes(values | variant.loop | protocol)])
+        named = self._named(setting, variant.method, common)
+        slug = "-".join([variant.method, *_changes(named | values | variant.loop | protocol)])
         start = self._stage0(name, setting, variant.method, seed, protocol)
         if start:
             common = {k: v for k, v in common.items() if not k.startswith("base_")}
@@ -84,13 +87,14 @@ class Study:
     def _stage0(self, name: str, setting: Setting, method: str, seed: int, protocol: dict[str, Any]) -> Path | None:
         """The folder of the Stage-0 that the method starts from, and a job that fills it.
 
-        It is the same for any number of stages, and another for other labelled classes.
+        It is the same for any number of stages and epochs of a stage, and another for other labelled classes.
         """
         first = FIRST.get(METHODS[method][0].family)
         if first is None:
             return None
         own = {k: v for k, v in protocol.items() if k != "stages"}
-        slug = "-".join(["stage0", first, *_changes(own)])
+        values = {k: v for k, v in self._fitting(setting, first, {}).items() if k not in STAGES_ONLY}
+        slug = "-".join(["stage0", first, *_changes(self._named(setting, first, values) | own)])
         request, out = setting.request, self.folder / name / f"{slug}-seed{seed}"
         self.stage0.setdefault(
             out,
@@ -100,13 +104,19 @@ class Study:
                 request=replace(
                     with_protocol(request, request.protocol_values | own),
                     method=first,
-                    method_values=self._fitting(setting, first, {}),
+                    method_values=values,
                     loop=replace(request.loop, seed=seed, until=0),
                     out=out,
                 ),
             ),
         )
         return out
+
+    def _named(self, setting: Setting, method: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Those of the values that were given, and are not the method's usual ones, which its run's name has."""
+        usual = vars(setting.config(method, {}))
+        given = {name: values[name] for name in NAMED if name in values and name in usual}
+        return {name: value for name, value in given.items() if value != usual[name]}
 
     def jobs(self) -> Iterator[Job]:
         """All of them, each once: Stage-0 first, methods with features only last, which can make those of tokens."""
