@@ -14,13 +14,13 @@ cars=(--dataset "$CARS" --paper-dataset cars --base-classes 98 "${clip[@]}")
 
 happycat paper tuning "${quarter[@]}" --out runs/quarter "$@"
 happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter "$@"
-happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter-transductive --evaluation transductive \
+happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter --evaluation transductive --results runs/quarter/results/transductive \
     --only kmeans --only vanilla_gcd --only metagcd "$@"
 for name in ablation bias preliminary; do
-    happycat paper "$name" "${quarter[@]}" --seeds 3 --epochs 10 --out runs/quarter-short "$@"
+    happycat paper "$name" "${quarter[@]}" --seeds 3 --epochs 10 --out runs/quarter "$@"
 done
 for name in lambdas orders; do
-    happycat paper "$name" "${quarter[@]}" --epochs 10 --out runs/quarter-short "$@"
+    happycat paper "$name" "${quarter[@]}" --epochs 10 --out runs/quarter "$@"
 done
 happycat paper ten-stages "${quarter[@]}" --out runs/quarter "$@"
 happycat paper corruption "${quarter[@]}" --own-corruptions --out runs/quarter "$@"

@@ -111,7 +111,7 @@ def test_distillation_holds_the_features():
 
 
 def test_it_discovers():
-    method, _, unlabelled = after_stage_0("frost", **TRAINED, distillation_weight=1.0)
+    method, _, unlabelled = after_stage_0("frost", **TRAINED, distillation_weight=1.0, pseudo_label_weight=1.0)
     list(method.discover(unlabelled, NUM_NEW, training(1)))
     accuracy = accuracy_on(method, unlabelled)
     assert accuracy.old > 90

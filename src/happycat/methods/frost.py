@@ -3,8 +3,8 @@
 Forgetting is countered by features sampled from what is remembered of the old classes, and by distilling
 features. Adapted to stages that mix old and new images, where FRoST takes the old ones out by their labels:
 a mixture of two normal distributions on each image's similarity to the nearest known prototype tells them
-apart. Also changed for a stage of 30 epochs: cosine heads without bias; a full weight on the pseudo-labels,
-ramped up; distillation as 1 − cos; and where hardly any or very many pairs of images agree in their five
+apart. Also changed for a stage of 30 epochs: cosine heads without bias; a weight of the pseudo-labels chosen on held-out
+classes, ramped up; distillation as 1 − cos; and where hardly any or very many pairs of images agree in their five
 largest feature dimensions (features here have signs, FRoST's have not), pairs are mutual nearest neighbours.
 """
 
@@ -37,7 +37,7 @@ class FrostConfig(ParametricConfig):
     )
     ramp_epochs: int = setting(15, "epochs over which ω and the pseudo-labels' weight grow", 1)
     pseudo_label_weight: float = setting(
-        1.0, "weight of the joint head's cross-entropy with the auxiliary head's pseudo-labels", 0
+        0.3, "weight of the joint head's cross-entropy with the auxiliary head's pseudo-labels", 0
     )
     prototype_weight: float = setting(
         1.0, "weight of the cross-entropy on features sampled around the old prototypes", 0

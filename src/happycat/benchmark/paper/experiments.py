@@ -214,7 +214,11 @@ TRIED: dict[str, dict[str, tuple[float, ...]]] = {
     # values that the paper does not give; each of them is tried alone, and all together in SimGCD+LwF
     "simgcd": {"entropy_weight": (1.0, 2.0)},
     "simgcd_lwf": {"entropy_weight": (1.0, 4.0), "lwf_weight": (1.0, 3.0, 10.0), "lwf_temperature": (1.0, 2.0)},
-    "frost": {"distillation_weight": (1.0, 30.0), "prototype_weight": (3.0,), "pseudo_label_weight": (0.3,)},
+    "frost": {
+        "distillation_weight": (1.0, 30.0, 100.0),
+        "prototype_weight": (3.0,),
+        "pseudo_label_weight": (0.1, 1.0),
+    },
     "gm": {
         "grow_distillation_weight": (1.0, 30.0),
         "distillation_weight": (1.0, 10.0, 100.0),
