@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from happycat.backbone import recipe
+from happycat.backbone import extraction, recipe
 from happycat.backbone import store as tokens
 from happycat.backbone.extraction import fill_tokens
 from happycat.backbone.recipe import Recipe, affordable_views
@@ -153,6 +153,14 @@ def test_a_full_store_is_not_extracted_again(tmp_path, trunk, pictures):
 
     store_of(tmp_path, trunk, pictures).fill(extract, told.append)
     assert told == [11]
+
+
+def test_nobody_is_started_to_read_pictures_where_all_tokens_are_there(tmp_path, trunk, pictures, monkeypatch):
+    fill(store_of(tmp_path, trunk, pictures), trunk, pictures)
+    loaders = []
+    monkeypatch.setattr(extraction, "view_loader", lambda *args: loaders.append(args) or iter(()))
+    assert fill(store_of(tmp_path, trunk, pictures), trunk, pictures) == [11]
+    assert not loaders
 
 
 def test_two_at_once_share_the_work(tmp_path, trunk, pictures, small_shards):

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -241,10 +242,13 @@ def trunk_outputs(
     The last bits of a matrix product depend on how many rows go in together, so a shard is cut into the same batches
     each time. The next shard is asked for while one is computed: its pictures are read meanwhile.
     """
+    shards = iter(shards)
+    if (first := next(shards, None)) is None:
+        return  # nothing to read: a process that reads pictures would take seconds to start
     numbers = deque[int]()  # of batches of the shards under way
 
     def batches() -> Iterator[list[int]]:
-        for shard in shards:
+        for shard in chain([first], shards):
             numbers.append(-(-len(shard) * len(views) // TRUNK_BATCH))
             yield from (part.tolist() for part in np.array_split(shard, numbers[-1]))
 

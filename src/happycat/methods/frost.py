@@ -3,9 +3,9 @@
 Forgetting is countered by features sampled from what is remembered of the old classes, and by distilling
 features. Adapted to stages that mix old and new images, where FRoST takes the old ones out by their labels:
 a mixture of two normal distributions on each image's similarity to the nearest known prototype tells them
-apart. Also changed for a stage of 30 epochs: cosine heads without bias; a weight of the pseudo-labels chosen on held-out
-classes, ramped up; distillation as 1 − cos; and where hardly any or very many pairs of images agree in their five
-largest feature dimensions (features here have signs, FRoST's have not), pairs are mutual nearest neighbours.
+apart. Also changed for a stage of 30 epochs: cosine heads without bias; a weight of the pseudo-labels that was chosen
+on held-out classes, ramped up; distillation as 1 − cos; and where hardly any or very many pairs of images agree in
+their five largest feature dimensions (features here have signs, FRoST's have not), pairs are mutual nearest neighbours.
 """
 
 from __future__ import annotations
