@@ -2,7 +2,7 @@
 # quarter: the paper's experiments on data that fits two cores of a CPU: a quarter of CIFAR-100, and 196 models of car.
 #
 # Cost:    hours to days on two cores: `recipes/quarter.sh --plan` says it, experiment by experiment
-# Expect:  docs/results/README.md, one seed each, and the paper's order of methods
+# Expect:  docs/results/README.md, and the paper's order of methods
 # Compare: three seeds of `main` and `ablation` with their deviation, five class orders, both ways to test k-means
 #
 # QUARTER and CARS are folders of images by class, {train,test}/CLASS/*; ORDER has the quarter's class names in the published
@@ -10,19 +10,18 @@
 set -euo pipefail
 clip=(--backbone vit_base_patch16_clip_quickgelu_224 --weights "$CLIP" --image-size 160 --views 2 --base-epochs 30)
 quarter=(--dataset "$QUARTER" --paper-dataset cifar100 --class-order "$ORDER" "${clip[@]}")
-cars=(--dataset "$CARS" --paper-dataset cars --base-classes 98 "${clip[@]}")
+cars=(--dataset "$CARS" --paper-dataset cars --base-classes 98 --new-per-class 25 --old-per-class 5 "${clip[@]}")
 
 happycat paper tuning "${quarter[@]}" --out runs/quarter "$@"
 happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter "$@"
-happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter --evaluation transductive --results runs/quarter/results/transductive \
-    --only kmeans --only vanilla_gcd --only metagcd "$@"
+happycat paper main "${quarter[@]}" --seeds 3 --out runs/quarter --evaluation transductive \
+    --results runs/quarter/results/transductive --only kmeans --only vanilla_gcd --only metagcd "$@"
 for name in ablation bias preliminary; do
     happycat paper "$name" "${quarter[@]}" --seeds 3 --epochs 10 --out runs/quarter "$@"
 done
-for name in lambdas orders; do
+for name in lambdas orders ten-stages; do
     happycat paper "$name" "${quarter[@]}" --epochs 10 --out runs/quarter "$@"
 done
-happycat paper ten-stages "${quarter[@]}" --out runs/quarter "$@"
 happycat paper corruption "${quarter[@]}" --own-corruptions --out runs/quarter "$@"
 for name in fine-grained main; do
     happycat paper "$name" "${cars[@]}" --out runs/cars "$@"

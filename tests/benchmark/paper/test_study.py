@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from happycat.benchmark.paper.study import Study
 from happycat.benchmark.protocol import Split
 from happycat.benchmark.record import Record
 from happycat.benchmark.setup import Request, load_images, the_split
+from happycat.cli.paper import chosen_rows
 from happycat.images.corruptions import CORRUPTIONS
 from happycat.methods import METHODS
 from happycat.methods.happy import HappyConfig
@@ -248,6 +250,31 @@ def test_an_experiment_runs_and_is_drawn(name, main, tmp_path, monkeypatch):
     for file, table in report.tables.items():
         assert all(path.exists() for path in table.write(tmp_path, file))
         assert any(cell is not None and cell.mean is not None for _, cells in table.rows for cell in cells)
+
+
+ALONE = [
+    *(("hardness", "τ_h = 0.1"), ("lambdas", "λ2 = 1"), ("bias", "Happy"), ("prior", "soft entropy")),
+    *(("confidence", "Happy"), ("orders", "Happy"), ("forgetting", "MetaGCD")),
+]
+
+
+@pytest.mark.parametrize(("name", "label"), ALONE)
+def test_a_row_alone_is_a_table_and_a_figure(name, label, main, tmp_path, monkeypatch):
+    """`--only` may leave out any row; these are runs that are there."""
+    monkeypatch.setattr(experiments, "ORDERS", 1)
+    rows = partial(chosen_rows, EXPERIMENTS[name].variants, [label])
+    monkeypatch.setitem(EXPERIMENTS, name, EXPERIMENTS[name]._replace(variants=rows))
+    report = report_of(name)(study(name, main.folder).results())
+    assert all(path.exists() for path in report.draw(tmp_path))
+    assert all(path.exists() for file, table in report.tables.items() for path in table.write(tmp_path, file))
+
+
+def test_hardness_alone_is_left_out(main, tmp_path, monkeypatch):
+    rows = partial(chosen_rows, EXPERIMENTS["hardness"].variants, ["without hardness"])
+    monkeypatch.setitem(EXPERIMENTS, "hardness", EXPERIMENTS["hardness"]._replace(variants=rows))
+    made = study("hardness", main.folder)
+    made.carry_out(1, SILENT)
+    assert all(path.exists() for path in report_of("hardness")(made.results()).draw(tmp_path))
 
 
 def test_ten_stages_start_from_the_same_stage_0(main):

@@ -20,11 +20,11 @@ def hardness_report(results: Results) -> Report:
             paper = results.published(table, "all", dataset, **variant.paper) if variant.paper else None
             cells[variant.label] = results.cell(dataset, variant, mean_of("mean_all"), paper)
             rows.append(((dataset, variant.label), (cells[variant.label],)))
-        without = cells["without hardness"]
-        sweep = [cells[f"τ_h = {t:g}"] for t in HARDNESS]
-        flat = series("without hardness", [without] * len(sweep))
-        panels.append(Panel(dataset, [f"{t:g}" for t in HARDNESS], [series("with hardness", sweep), flat],
-                            "τ_h", "average All (%)"))  # fmt: skip
+        without = cells.pop("without hardness", None)  # each may have been left out
+        tried = [t for t in HARDNESS if f"τ_h = {t:g}" in cells] or list(HARDNESS)
+        curves = [series("with hardness", list(cells.values()))] if cells else []
+        curves += [series("without hardness", [without] * len(tried))] if without else []
+        panels.append(Panel(dataset, [f"{t:g}" for t in tried], curves, "τ_h", "average All (%)"))
     made = ResultTable(
         title=f"Hardness-aware sampling; the usual value is {usual}",
         labels=("data set", "variant"),
@@ -41,8 +41,11 @@ def lambdas_report(results: Results) -> Report:
     for dataset in results.datasets:
         by_label = {variant.label: variant for variant in results.variants(dataset)}
         for i, (symbol, (_, factors)) in enumerate(LAMBDAS.items(), 1):
+            tried = [factor for factor in factors if f"{symbol} = {factor:g}" in by_label]
+            if not tried:
+                continue
             cells = []
-            for factor in factors:
+            for factor in tried:
                 variant = by_label[f"{symbol} = {factor:g}"]
                 paper = results.published(f"tab:sensitivity-lambda{i}", "all", dataset, **variant.paper)
                 cells.append(results.cell(dataset, variant, mean_of("mean_all"), paper))
@@ -50,7 +53,7 @@ def lambdas_report(results: Results) -> Report:
             panels.append(
                 Panel(
                     f"{dataset}: {symbol}",
-                    [f"{f:g}" for f in factors],
+                    [f"{f:g}" for f in tried],
                     [series("Happy", cells)],
                     symbol,
                     "average All (%)",
